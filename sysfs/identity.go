@@ -1,0 +1,234 @@
+package sysfs
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// identify fills in model, serial, WWID, firmware and identity. What the drive itself says (ATA
+// IDENTIFY) goes before what the SCSI layer made of it: INQUIRY cuts a model at 16 characters.
+func (h Host) identify(d *Device) {
+	switch d.Kind {
+	case KindDM:
+		if uuid := h.text(d.dir + "/dm/uuid"); uuid != "" {
+			d.WWID = "dm-uuid-" + uuid
+		}
+	case KindMD:
+		d.WWID = h.arrayWWID(*d)
+	case KindDisk, KindROM:
+		h.identifyDrive(d)
+	}
+	switch {
+	case d.WWID != "":
+		d.Identity = Identity("wwid:" + d.WWID)
+	case d.Serial != "":
+		d.Identity = Identity("serial:" + d.Serial + ":" + d.Model)
+	}
+}
+
+func (h Host) identifyDrive(d *Device) {
+	device := d.dir + "/device"
+	d.Model = h.text(device + "/model")
+	if d.Model == "" { // mmc
+		d.Model = h.text(device + "/name")
+	}
+	d.Serial = first(h.text(d.dir+"/serial"), h.text(device+"/serial"))
+	d.Firmware = first(h.text(device+"/firmware_rev"), h.text(device+"/rev"), h.text(device+"/fwrev"))
+	d.WWID = first(h.text(d.dir+"/wwid"), h.text(device+"/wwid"))
+
+	if raw, err := h.readRaw(device + "/vpd_pg80"); err == nil {
+		if s := parseVPD80(raw); s != "" {
+			d.Serial = s
+		}
+	}
+	if d.WWID == "" {
+		if raw, err := h.readRaw(device + "/vpd_pg83"); err == nil {
+			d.WWID = parseVPD83(raw)
+		}
+	}
+	if id, ok := h.identifyWords(*d); ok {
+		d.Model = first(id.Model, d.Model)
+		d.Serial = first(id.Serial, d.Serial)
+		d.Firmware = first(id.Firmware, d.Firmware)
+	}
+	if meaningless(d.WWID) {
+		d.WWID = ""
+	}
+	if meaningless(d.Serial) {
+		d.Serial = ""
+	}
+}
+
+// identifyWords gives the drive's own IDENTIFY DEVICE data: from libata's text, else from the ATA
+// Information page (SAT, VPD 89h) that a SAS adapter gives for a SATA drive.
+func (h Host) identifyWords(d Device) (ataIdentity, bool) {
+	if dir := d.ataDevice(); dir != "" {
+		if text, err := h.Read(dir + "/id"); err == nil {
+			if words, err := ParseIdentify(text); err == nil {
+				return identityOf(words), true
+			}
+		}
+	}
+	const dataAt = 60
+	raw, err := h.readRaw(d.dir + "/device/vpd_pg89")
+	if err != nil || len(raw) < dataAt+512 || raw[1] != 0x89 {
+		return ataIdentity{}, false
+	}
+	words := make([]uint16, 256)
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint16(raw[dataAt+2*i:])
+	}
+	return identityOf(words), true
+}
+
+// arrayWWID is an array's UUID as udev names it: "md-uuid-…". The kernel shows it in sysfs only in
+// newer versions.
+func (h Host) arrayWWID(d Device) string {
+	if uuid := h.text(d.dir + "/md/uuid"); uuid != "" && !meaningless(uuid) {
+		plain := strings.ReplaceAll(strings.ReplaceAll(uuid, "-", ""), ":", "")
+		if len(plain) == 32 {
+			return "md-uuid-" + plain[:8] + ":" + plain[8:16] + ":" + plain[16:24] + ":" + plain[24:]
+		}
+	}
+	for _, link := range h.names("/dev/disk/by-id") {
+		if !strings.HasPrefix(link, "md-uuid-") || strings.Contains(link, "-part") {
+			continue
+		}
+		if h.real("/dev/disk/by-id/"+link) == d.Path {
+			return link
+		}
+	}
+	return ""
+}
+
+// ataIdentity is what IDENTIFY DEVICE says of a drive's name (ACS-4 7.12).
+type ataIdentity struct{ Model, Serial, Firmware string }
+
+func identityOf(words []uint16) ataIdentity {
+	return ataIdentity{
+		Serial:   ataText(words[10:20]),
+		Firmware: ataText(words[23:27]),
+		Model:    ataText(words[27:47]),
+	}
+}
+
+// ataText reads an ATA string: two characters a word, the first one in the high byte.
+func ataText(words []uint16) string {
+	b := make([]byte, 0, 2*len(words))
+	for _, w := range words {
+		b = append(b, byte(w>>8), byte(w))
+	}
+	return printable(b)
+}
+
+// ParseIdentify reads the text of /sys/class/ata_device/devN.0/id: 256 words of four hex digits, the
+// same as hdparm --Istdout prints.
+func ParseIdentify(text string) ([]uint16, error) {
+	fields := strings.Fields(text)
+	if len(fields) != 256 {
+		return nil, fmt.Errorf("IDENTIFY text has %d words, not 256", len(fields))
+	}
+	words := make([]uint16, len(fields))
+	for i, f := range fields {
+		w, err := strconv.ParseUint(f, 16, 16)
+		if err != nil || len(f) != 4 {
+			return nil, fmt.Errorf("IDENTIFY word %d is %q, not four hex digits", i, f)
+		}
+		words[i] = uint16(w)
+	}
+	// An all-zero answer is what a bridge gives that does not know the command.
+	for _, w := range words {
+		if w != 0 {
+			return words, nil
+		}
+	}
+	return nil, errors.New("IDENTIFY data is all zero")
+}
+
+// parseVPD80 gives the serial number of a Unit Serial Number page (SPC-5 7.7.20), "" for none.
+func parseVPD80(page []byte) string {
+	if len(page) < 4 || page[1] != 0x80 {
+		return ""
+	}
+	n := int(binary.BigEndian.Uint16(page[2:]))
+	return printable(page[4:min(4+n, len(page))])
+}
+
+// parseVPD83 gives the best designator of the logical unit from a Device Identification page (SPC-5
+// 7.7.6), written as the kernel writes its wwid: NAA before EUI-64 before T10; "" for none.
+func parseVPD83(page []byte) string {
+	if len(page) < 4 || page[1] != 0x83 {
+		return ""
+	}
+	n := int(binary.BigEndian.Uint16(page[2:]))
+	rest := page[4:min(4+n, len(page))]
+	best, rank := "", 0
+	for len(rest) >= 4 {
+		size := int(rest[3])
+		if len(rest) < 4+size {
+			break
+		}
+		kind, association, value := rest[1]&0x0f, rest[1]>>4&3, rest[4:4+size]
+		rest = rest[4+size:]
+		if association != 0 || size == 0 { // a port's or target's, not the logical unit's
+			continue
+		}
+		text, r := "", 0
+		switch kind {
+		case 3:
+			text, r = "naa."+hex.EncodeToString(value), 3
+		case 2:
+			text, r = "eui."+hex.EncodeToString(value), 2
+		case 1:
+			if s := printable(value); s != "" {
+				text, r = "t10."+s, 1
+			}
+		}
+		// The longer of two NAA designators is the one that is unique for the unit.
+		if r > rank || r == rank && r > 0 && len(text) > len(best) {
+			if !meaningless(text) {
+				best, rank = text, r
+			}
+		}
+	}
+	return best
+}
+
+// meaningless recognises the identifiers of devices that have none: nothing, or nothing but zeros.
+func meaningless(s string) bool {
+	for _, prefix := range []string{"naa.", "eui.", "uuid.", "t10."} {
+		s = strings.TrimPrefix(s, prefix)
+	}
+	return strings.Trim(s, "0-: ") == ""
+}
+
+// printable makes text of padded device bytes: ends trimmed, what is not ASCII text made '?'.
+func printable(b []byte) string {
+	out := make([]byte, 0, len(b))
+	for _, c := range b {
+		switch {
+		case c == 0:
+			c = ' '
+		case c < 0x20 || c > 0x7e:
+			c = '?'
+		}
+		out = append(out, c)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func first(candidates ...string) string {
+	for _, c := range candidates {
+		if c != "" {
+			return c
+		}
+	}
+	return ""
+}
+
+// squeeze makes runs of blanks one blank: a t10 WWID has padding inside that nobody types.
+func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
