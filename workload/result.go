@@ -1,0 +1,52 @@
+package workload
+
+import (
+	"os"
+	"time"
+)
+
+// Target is what a workload drives. Exactly one of File and Dir is set.
+type Target struct {
+	File *os.File // a descriptor of the device node, in any access mode; reopened through /proc/self/fd
+	Dir  *os.File // our own folder, in which files are made and removed
+	Name string   // for messages: /dev/sdb
+
+	Bytes        int64 // of the device; 0 for a directory
+	LogicalBlock int   // bytes; what direct I/O must be aligned to
+}
+
+// Window is the timed part of a phase: two instants of CLOCK_MONOTONIC in ns, comparable between the
+// processes of one machine (see Monotonic).
+type Window struct{ Start, End int64 }
+
+// Seconds is how long the window is.
+func (w Window) Seconds() float64 { return time.Duration(w.End - w.Start).Seconds() }
+
+// Latency is of operations completed inside the window, from submission to completion, in microseconds.
+type Latency struct {
+	MeanUS, P50US, P95US, P99US, P999US, MaxUS float64
+	Count                                      int64
+}
+
+// Result is one phase as measured. Where Err is set the phase failed, and its numbers are zero: what a
+// failing device did before it failed is not a rate.
+type Result struct {
+	Phase   string
+	Engine  string // the one used, never auto
+	Threads int    // workers of this phase: threads, or dd's processes
+
+	BlockSize int64
+	IODepth   int // what the engine can really have outstanding in each worker: 1 with psync
+
+	Bytes, Operations, Errors int64
+	Window                    Window
+
+	SlowestBytesPerS      float64 // rate of the slowest worker alone
+	Latency               Latency
+	FirstDoneS, LastDoneS float64 // since Window.Start: the first and the last worker's last completion
+	CPUUserS, CPUSysS     float64 // of the worker process in the window
+	Err                   string
+	Errno                 int
+	Lost                  bool    // the device is gone: 0 bytes inside it, ENODEV, ENXIO
+	PerThreadBytes        []int64 `json:",omitempty"`
+}
