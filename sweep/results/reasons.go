@@ -1,0 +1,107 @@
+package results
+
+import "strings"
+
+// Code is what a reason begins with. Scripts match on it, so a code never
+// changes; what follows it is for people. docs/csv.md lists the same codes, and
+// a test keeps the two equal.
+type Code string
+
+// The codes. What each means is in Codes.
+const (
+	Clamped           Code = "clamped"
+	Differs           Code = "differs"
+	DepthNotExercised Code = "depth not exercised"
+	ClockStepped      Code = "clock stepped"
+	OverTheLimit      Code = "over the limit"
+	Moved             Code = "moved"
+	ForeignIO         Code = "foreign I/O"
+	NotAtRest         Code = "not at rest"
+	Throttled         Code = "throttled"
+	NCQSwitchedOff    Code = "NCQ switched off"
+	Unsupported       Code = "unsupported"
+	Error             Code = "error"
+	NothingDone       Code = "nothing done"
+	DeviceLost        Code = "device lost"
+	Degraded          Code = "degraded"
+	Changed           Code = "changed"
+	NotApplied        Code = "not applied"
+	Timeout           Code = "timeout"
+	StuckInKernel     Code = "stuck in the kernel"
+	WorkerDied        Code = "worker died"
+	KeeperDied        Code = "keeper died"
+)
+
+// CodeMeaning is one code explained.
+type CodeMeaning struct {
+	Code     Code
+	Statuses []string // the statuses it is found with
+	Meaning  string
+}
+
+// Codes lists every code, those of ok rows first, then suspect, skipped, failed.
+func Codes() []CodeMeaning {
+	return []CodeMeaning{
+		{Clamped, []string{OK, Skipped, Failed}, "the level read back is not the level asked for; `unsupported:` in the profile decides the status"},
+		{Differs, []string{OK}, "the members read back different levels; the lowest is in the row"},
+		{DepthNotExercised, []string{OK}, "the device was never seen with 0.8 × the effective queue_depth outstanding: this row cannot show what the depth does"},
+		{ClockStepped, []string{OK}, "the wall clock was set during the run; durations are monotonic and right, `started` may not be"},
+		{OverTheLimit, []string{OK}, "the kernel refused a record larger than the device takes; a finding, with the errno and no rate"},
+		{Moved, []string{Suspect}, "a setting changed during the run, and not by qdsweep: device, knob, from → to"},
+		{ForeignIO, []string{Suspect}, "the members did I/O that the workload did not ask for"},
+		{NotAtRest, []string{Suspect}, "the members were still busy when the wait for rest ran out, and the phase was started all the same"},
+		{Throttled, []string{Suspect}, "the drive or its link slowed down during the run"},
+		{NCQSwitchedOff, []string{Suspect}, "the kernel's error handler stopped using NCQ during the run, though queue_depth still reads as set"},
+		{Unsupported, []string{Skipped, Failed}, "a member cannot have that level"},
+		{Error, []string{Failed}, "the workload met an error, with its errno"},
+		{NothingDone, []string{Failed}, "the workload ended without moving a byte"},
+		{DeviceLost, []string{Failed}, "the device went away during the run"},
+		{Degraded, []string{Failed}, "an array under the target lost a member during the run"},
+		{Changed, []string{Failed}, "the target or a member is no longer what the sweep started with, or something else is using it"},
+		{NotApplied, []string{Failed}, "a setting could not be made: the write failed or did not return"},
+		{Timeout, []string{Failed}, "the run took longer than its timeout and was killed"},
+		{StuckInKernel, []string{Failed}, "the worker did not die within 10 s of SIGKILL: it waits in the kernel for the device"},
+		{WorkerDied, []string{Failed}, "the process that does the I/O ended by itself"},
+		{KeeperDied, []string{Failed}, "the process that holds the settings ended during the run; they were put back by a new one"},
+	}
+}
+
+// With is the reason "code: detail".
+func (c Code) With(detail string) string {
+	if detail == "" {
+		return string(c)
+	}
+	return string(c) + ": " + detail
+}
+
+// ClampedReason is the reason of a level that reads back as another.
+func ClampedReason(knob, asked, effective string) string {
+	return string(Clamped) + " " + knob + " " + asked + " → " + effective
+}
+
+// JoinReasons puts several reasons into one cell, the gravest first by the
+// caller's order; empty ones are left out.
+func JoinReasons(reasons ...string) string {
+	kept := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		if r != "" {
+			kept = append(kept, r)
+		}
+	}
+	return strings.Join(kept, "; ")
+}
+
+// CodesIn finds the codes in a reason cell, in its order; text that begins
+// with no code counts as nothing.
+func CodesIn(reason string) []Code {
+	var found []Code
+	for part := range strings.SplitSeq(reason, "; ") {
+		for _, m := range Codes() {
+			rest, ok := strings.CutPrefix(part, string(m.Code))
+			if ok && (rest == "" || rest[0] == ':' || rest[0] == ' ') {
+				found = append(found, m.Code)
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,97 @@
+package results
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// headerTorn says whether a file whose header could not be read is one whose
+// making was cut short: empty, the beginning of our header, or a block of NULs
+// that a power cut left in its place. Anything else is somebody's file.
+func headerTorn(s *scanner) bool {
+	line := bytes.TrimRight(s.header, "\x00")
+	return s.line <= 1 && int64(len(s.header)) == s.offset && bytes.HasPrefix(Header(), line)
+}
+
+// scan goes through the whole runs of the file and finds where they end.
+func (f *File) scan(s *scanner) error {
+	f.size = s.offset
+	for {
+		rows, before, err := s.run()
+		if errors.Is(err, io.EOF) {
+			if before != nil {
+				f.torn = s.torn(before)
+			}
+			return nil
+		}
+		if err != nil {
+			var schema *SchemaError
+			if errors.As(err, &schema) {
+				return &ForeignError{f.path, f.sweep, err}
+			}
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
+		if before != nil {
+			return fmt.Errorf("%s: %w, but whole runs follow, so it was no crash; nothing was changed: move these lines to %s%s by hand",
+				f.path, s.damage(before), FileName, TornSuffix)
+		}
+		if rows[0].Sweep != f.sweep {
+			return &ForeignError{f.path, f.sweep, &OtherSweepError{rows[0].Sweep}}
+		}
+		f.runs.add(rows[0].Run, rows[0].Attempt)
+		f.size = s.offset
+	}
+}
+
+// setAside moves the torn tail to the end of results.csv.torn. It is on disk
+// there before it is cut off here, so a crash in between costs nothing: the tail
+// is set aside once more.
+func (f *File) setAside() error {
+	if err := f.copyTail(); err != nil {
+		return fmt.Errorf("set the torn end of %s aside: %w", f.path, err)
+	}
+	f.dirty = true
+	if err := f.cutBack(); err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	return nil
+}
+
+func (f *File) copyTail() error {
+	if err := f.hook("write torn"); err != nil {
+		return err
+	}
+	torn, err := os.OpenFile(f.path+TornSuffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return err
+	}
+	defer torn.Close() // synced below; an error of close says nothing more
+	if err := f.own(torn); err != nil {
+		return err
+	}
+	tail := io.NewSectionReader(f.f, f.torn.Offset, f.torn.Bytes)
+	if _, err := io.Copy(torn, tail); err != nil {
+		return err
+	}
+	last := make([]byte, 1)
+	if _, err := f.f.ReadAt(last, f.torn.Offset+f.torn.Bytes-1); err != nil {
+		return err
+	}
+	if last[0] != '\n' { // so that the next torn tail starts a line
+		if _, err := torn.Write([]byte{'\n'}); err != nil {
+			return err
+		}
+	}
+	if err := f.hook("sync torn"); err != nil {
+		return err
+	}
+	if err := torn.Sync(); err != nil {
+		return err
+	}
+	return f.syncFolder()
+}
