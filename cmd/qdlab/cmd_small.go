@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func guestsCommandLine() *cobra.Command {
+	return &cobra.Command{
+		Use:   "guests",
+		Short: "list the kinds of guests",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, g := range guests() {
+				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%-6s %s\n", g.Name, g.Description)
+				for _, d := range g.Disks {
+					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "       %-7s %-15s %d MiB\n", d.Bus, d.Serial, d.MiB)
+				}
+				for _, m := range g.Modules {
+					if m.Options != "" {
+						_, _ = fmt.Fprintf(cmd.OutOrStdout(), "       module  %s %s\n", m.Name, m.Options)
+					}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func packagesCommandLine() *cobra.Command {
+	return &cobra.Command{
+		Use:   "packages",
+		Short: "print the packages that the lab needs and that are not installed",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if missing := missingTools(); len(missing) > 0 {
+				_, _ = fmt.Fprintln(cmd.OutOrStdout(), joined(missing))
+			}
+			return nil
+		},
+	}
+}
+
+func fetchCommandLine() *cobra.Command {
+	return &cobra.Command{
+		Use:   "fetch",
+		Short: "fetch the guest's kernel now, and say which one it is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := openLab(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			k, err := findKernel(cmd.Context(), l.cache, l.log)
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", k.Release, k.Image)
+			return nil
+		},
+	}
+}
+
+func guestMainCommandLine() *cobra.Command {
+	return &cobra.Command{
+		Use: "guest-main", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return guestMain() },
+	}
+}
+
+func joined(words []string) string { return strings.Join(words, " ") }

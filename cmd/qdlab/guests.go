@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// guest describes one kind of machine. A new kind is a new entry of guests().
+type guest struct {
+	Name        string
+	Description string
+	Disks       []disk
+	Modules     []module // loaded in this order, after what every guest has
+	RAMDrives   int      // drives that a module makes (scsi_debug); waited for at boot
+	RootDisk    string   // serial of the disk that "/" is moved onto; "": "/" stays in memory
+	MemoryMiB   int      // 0: defaultMemoryMiB
+}
+
+// disk is one emulated drive, a sparse file on the host.
+type disk struct {
+	Bus    bus
+	Serial string // at most 20 characters, what the guest finds it by: letters come up in no fixed order
+	MiB    int64
+	WWN    uint64 // SATA only; 0: the drive has none, and its identity is its serial
+}
+
+type bus string
+
+const (
+	busSATA   bus = "sata"   // ide-hd on AHCI: real NCQ, real write cache commands
+	busNVMe   bus = "nvme"   // no queue_depth in sysfs
+	busVirtio bus = "virtio" // virtio-blk
+)
+
+// module is a kernel module with its options.
+type module struct {
+	Name    string
+	Options string
+}
+
+const (
+	defaultMemoryMiB = 1536
+	guestCPUs        = 2
+	scratchSerial    = "QDLAB-SCRATCH"
+	scratchFolder    = "/scratch" // ext4: qdsweep refuses state and output in memory
+	scratchMiB       = 2048
+)
+
+// guests lists every kind. Tests pick one by name: TestLabSata… wants sata (see labtests.go).
+func guests() []guest {
+	sata := []disk{
+		{Bus: busSATA, Serial: "QDLAB-SATA-1", MiB: 512, WWN: 0x5000c5000abc0001},
+		{Bus: busSATA, Serial: "QDLAB-SATA-2", MiB: 512, WWN: 0x5000c5000abc0002},
+		{Bus: busSATA, Serial: "QDLAB-SATA-3", MiB: 256},
+		{Bus: busSATA, Serial: "QDLAB-SATA-4", MiB: 256},
+	}
+	md := []module{{Name: "crc32c_generic"}, {Name: "raid0"}, {Name: "raid1"}, {Name: "raid10"}, {Name: "raid456"}, {Name: "loop"}}
+	// Four RAM drives that answer after 10 ms and take 64 commands at once: IOPS must be 100 × depth.
+	delay := module{Name: "scsi_debug", Options: "add_host=4 per_host_store=1 max_luns=1 num_tgts=1 dev_size_mb=64 max_queue=64 ndelay=10000000"}
+	others := []disk{
+		{Bus: busNVMe, Serial: "QDLAB-NVME-1", MiB: 256},
+		{Bus: busVirtio, Serial: "QDLAB-VIRTIO-1", MiB: 256},
+	}
+	return []guest{
+		{
+			Name: "sata", Description: "four SATA drives on AHCI (NCQ, write cache), md, loop",
+			Disks: sata, Modules: md,
+		},
+		{
+			Name: "delay", Description: "four scsi_debug drives with a latency of 10 ms and a queue of 64",
+			Modules: []module{delay}, RAMDrives: 4,
+		},
+		{
+			Name: "all", Description: "the drives of sata and delay, one NVMe, one virtio; md, loop",
+			Disks: append(append([]disk{}, sata...), others...), Modules: append(append([]module{}, md...), delay), RAMDrives: 4,
+		},
+		{
+			Name: "root", Description: "two SATA drives, the first of which carries the root file system",
+			Disks: sata[:2], RootDisk: sata[0].Serial,
+		},
+	}
+}
+
+// lookupGuest finds a kind by name; the error lists them all.
+func lookupGuest(name string) (guest, error) {
+	var names []string
+	for _, g := range guests() {
+		if g.Name == name {
+			return g, nil
+		}
+		names = append(names, g.Name)
+	}
+	return guest{}, fmt.Errorf("no guest is called %q: there are %s", name, strings.Join(names, ", "))
+}
+
+// baseModules are loaded first in every guest.
+func baseModules() []module {
+	return []module{
+		{Name: "virtio_pci"}, {Name: "virtio_console"}, {Name: "virtio_blk"}, {Name: "9pnet_virtio"}, {Name: "9p"},
+		{Name: "crc32c_intel"}, {Name: "crc32c_generic"}, {Name: "ext4"},
+		{Name: "ahci"}, {Name: "sd_mod"}, {Name: "sg"}, {Name: "nvme"},
+	}
+}
+
+// spareModules are in the guest without being loaded: modprobe finds them.
+func spareModules() []string {
+	return []string{"loop", "null_blk", "overlay", "dm_mod", "dm_delay", "dm_flakey", "dm_snapshot", "dm_multipath", "scsi_debug",
+		"raid0", "raid1", "raid10", "raid456", "linear"}
+}
+
+// memory is the guest's memory in MiB.
+func (g guest) memory() int {
+	if g.MemoryMiB != 0 {
+		return g.MemoryMiB
+	}
+	return defaultMemoryMiB
+}
+
+// drives is how many block devices the guest waits for at boot, the scratch disk included.
+func (g guest) drives() int { return len(g.Disks) + g.RAMDrives + 1 }
+
+// modules are all that the guest loads, in order.
+func (g guest) modules() []module { return append(baseModules(), g.Modules...) }
