@@ -37,11 +37,12 @@ const attributeDeadline = 60 * time.Second
 // Host is one machine: the running one, or a tree that holds its sys, proc and dev. It is the only
 // maker of paths below them and the only writer of attributes. The zero value is not usable.
 type Host struct {
-	root  string
-	write func(path, value string) error
-	sg    func(node string) (sgio.Device, error)
-	euid  func() int
-	blkid string
+	root   string
+	write  func(path, value string) error
+	sg     func(node string) (sgio.Device, error)
+	euid   func() int
+	blkid  string
+	pageKB int // of the machine, 0: that of the running kernel
 }
 
 // Option changes how a Host reaches its machine.

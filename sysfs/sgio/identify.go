@@ -65,6 +65,14 @@ func (id Identity) WriteCache() (supported, on, known bool) {
 // FlushExt says whether the drive has FLUSH CACHE EXT (word 83 bit 13).
 func (id Identity) FlushExt() bool { return id[83]>>14 == 1 && id[83]&(1<<13) != 0 }
 
+// NCQ says whether the drive takes queued commands (word 76 bit 8) and how many (word 75).
+func (id Identity) NCQ() (ok bool, depth int) {
+	if id[76] == 0xffff || id[76]&(1<<8) == 0 {
+		return false, 1
+	}
+	return true, int(id[75]&0x1f) + 1
+}
+
 // Serial, Model and Firmware are trimmed of the blanks that ATA strings are padded with.
 func (id Identity) Serial() string   { return id.text(10, 20) }
 func (id Identity) Model() string    { return id.text(27, 47) }

@@ -1,0 +1,195 @@
+// Package writecache asks a drive whether its own write cache is on, switches it, and empties it:
+// ATA by IDENTIFY and SET FEATURES, SCSI by the caching mode page. It knows drives and the commands
+// they take; it must not know sysfs.Device, and reaches attributes only by the functions handed in.
+//
+// Five things are called "the write cache"; kernel.md of the project's notes and docs/ list them. Here
+// "state" is the drive's, "view" is what the kernel believes.
+package writecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"qdsweep/sysfs/sgio"
+)
+
+// ErrUnsupported: this drive's write cache cannot be switched, or not by this program yet.
+var ErrUnsupported = errors.New("the write cache cannot be switched")
+
+// The two levels.
+const (
+	On  = "on"
+	Off = "off"
+)
+
+const (
+	agreeWithin   = 2 * time.Second       // IDENTIFY and cache_type after a change
+	pollEvery     = 10 * time.Millisecond // of two small attributes
+	queryTimeout  = 10 * time.Second
+	changeTimeout = 30 * time.Second
+	flushTimeout  = 60 * time.Second // a full cache of a slow drive
+)
+
+// Drive is one whole disk, and the ways to reach it.
+type Drive struct {
+	Node      string // "/dev/sda"
+	Transport string // "ata" "sas" "scsi" "usb" "nvme" "virtio" or ""
+
+	// Logical paths of attributes, "" where there is none.
+	Identify  string // libata's /sys/class/ata_device/devN.0/id
+	CacheType string // sd's cache_type
+	View      string // queue/write_cache
+	Rescan    string // device/rescan: makes sd look at the mode page again
+
+	Read  func(ctx context.Context, path string) (string, error)
+	Write func(ctx context.Context, path, value string) error
+	Open  func(node string) (sgio.Device, error)
+}
+
+// State is what the drive itself says.
+type State struct {
+	Level      string // On, Off, or "" for unknown or none
+	Switchable bool
+	Reason     string // why unknown or not switchable
+}
+
+// State asks the drive. It sends no command that changes anything. An error means that it could not
+// be asked; a drive that answers but cannot be switched is a State with a Reason.
+func (d Drive) State(ctx context.Context) (State, error) {
+	switch way, reason := d.way(); way {
+	case wayATA:
+		return d.ataState(ctx)
+	case waySCSI:
+		return d.scsiState(ctx)
+	default:
+		return State{Reason: reason}, nil
+	}
+}
+
+// Set switches the cache and gives the state that the drive says it has afterwards, which may be the
+// other one (a cache forced by SCT does not move). The same commands are sent whatever the state was,
+// and for both levels: flush, switch, flush. ErrUnsupported where the drive refuses.
+func (d Drive) Set(ctx context.Context, level string) (effective string, err error) {
+	if level != On && level != Off {
+		return "", fmt.Errorf("write cache level %q", level)
+	}
+	before, err := d.State(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !before.Switchable {
+		return before.Level, fmt.Errorf("%w: %s", ErrUnsupported, before.Reason)
+	}
+	agreed := d.viewAgrees(ctx, before.Level)
+	if way, _ := d.way(); way == wayATA {
+		err = d.setATA(ctx, level == On)
+	} else {
+		err = d.setSCSI(ctx, level == On)
+	}
+	if err != nil {
+		now, _ := d.State(ctx)
+		return now.Level, err
+	}
+	return d.settle(ctx, level, agreed)
+}
+
+// Flush empties the drive's cache. nil where the kernel's own flush (fsync of the node) is the way.
+func (d Drive) Flush(ctx context.Context) error {
+	way, _ := d.way()
+	if way == wayNone {
+		return nil
+	}
+	sg, err := d.Open(d.Node)
+	if err != nil {
+		return err
+	}
+	defer sg.Close()
+	if way == wayATA {
+		return d.flushATA(ctx, sg)
+	}
+	return d.flushSCSI(ctx, sg)
+}
+
+type way int
+
+const (
+	wayNone way = iota
+	wayATA
+	waySCSI
+)
+
+// way is how this drive is talked to, or why it is not.
+func (d Drive) way() (way, string) {
+	switch d.Transport {
+	case "ata":
+		return wayATA, ""
+	case "sas", "scsi":
+		return waySCSI, ""
+	case "nvme":
+		return wayNone, "not yet: an NVMe drive's write cache (feature 06h)"
+	case "virtio":
+		return wayNone, "not yet: a virtio disk's write cache (its cache_type is the host's cache mode)"
+	case "usb":
+		return wayNone, "not yet: the write cache behind a USB bridge"
+	}
+	return wayNone, "this device has no write cache of its own that could be switched"
+}
+
+// settle waits until the drive says level and, where view and state agreed before, the kernel has
+// noticed: the change is asynchronous, and until sd has looked again the port stalls.
+func (d Drive) settle(ctx context.Context, level string, agreed bool) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, agreeWithin)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	var last State
+	for {
+		now, err := d.State(ctx)
+		if err != nil {
+			if ctx.Err() != nil && last.Level != "" {
+				return last.Level, nil
+			}
+			return last.Level, err
+		}
+		last = now
+		if now.Level == level && (!agreed || d.viewAgrees(ctx, level)) {
+			return now.Level, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return last.Level, nil // Disagreement says what is left of it
+		}
+	}
+}
+
+// remaining is a command's time-out: what the context leaves, at most most.
+func remaining(ctx context.Context, most time.Duration) time.Duration {
+	if at, ok := ctx.Deadline(); ok {
+		return max(min(most, time.Until(at)), time.Millisecond)
+	}
+	return most
+}
+
+func onOff(on bool) string {
+	if on {
+		return On
+	}
+	return Off
+}
+
+// ParseView reads cache_type ("write back", "write through", "none", "write back, no read (daft)") or
+// queue/write_cache. ok is false for another text.
+func ParseView(text string) (level string, ok bool) {
+	text = strings.TrimSpace(text)
+	switch {
+	case strings.HasPrefix(text, "write back"):
+		return On, true
+	case strings.HasPrefix(text, "write through"), text == "none":
+		return Off, true
+	}
+	return "", false
+}
