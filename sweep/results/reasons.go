@@ -91,17 +91,31 @@ func JoinReasons(reasons ...string) string {
 	return strings.Join(kept, "; ")
 }
 
-// CodesIn finds the codes in a reason cell, in its order; text that begins
-// with no code counts as nothing.
-func CodesIn(reason string) []Code {
-	var found []Code
-	for part := range strings.SplitSeq(reason, "; ") {
-		for _, m := range Codes() {
-			rest, ok := strings.CutPrefix(part, string(m.Code))
-			if ok && (rest == "" || rest[0] == ':' || rest[0] == ' ') {
-				found = append(found, m.Code)
-			}
+// SplitReasons takes a reason cell apart into its reasons; nil for none. A
+// semicolon inside a reason's own words does not end it: only one before a code
+// does.
+func SplitReasons(cell string) []string {
+	if cell == "" {
+		return nil
+	}
+	var list []string
+	for part := range strings.SplitSeq(cell, "; ") {
+		if len(list) > 0 && CodeOf(part) == "" {
+			list[len(list)-1] += "; " + part
+			continue
+		}
+		list = append(list, part)
+	}
+	return list
+}
+
+// CodeOf is the code a single reason begins with, "" when it begins with none.
+func CodeOf(reason string) Code {
+	for _, m := range Codes() {
+		rest, ok := strings.CutPrefix(reason, string(m.Code))
+		if ok && (rest == "" || rest[0] == ':' || rest[0] == ' ') {
+			return m.Code
 		}
 	}
-	return found
+	return ""
 }

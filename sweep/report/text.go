@@ -1,0 +1,202 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"qdsweep/sweep/results"
+)
+
+// Text writes the summary: a table with what was asked, what was in force and
+// what was seen beside each other, how sure the figures are, the audit, what is
+// not ok and why, and what to type next. Lines are at most width wide where the
+// words allow it (0: 120).
+func Text(w io.Writer, d Data, width int) error {
+	s, err := summarise(d)
+	if err != nil {
+		return err
+	}
+	if width <= 0 {
+		width = 120
+	}
+	p := &page{width: max(width, 40)}
+	p.paragraph("", title(d, s))
+	if d.Description != "" {
+		p.paragraph("", d.Description)
+	}
+	p.blank()
+	if len(s.table.Cells) > 0 && len(s.table.Phases) > 0 {
+		p.table(d, s)
+		p.blank()
+	}
+	p.audit(d, s)
+	p.problems(s)
+	p.notes(s)
+	for _, warning := range s.warnings {
+		p.paragraph("warning    ", warning)
+	}
+	p.settings(d, s)
+	p.results(d, s)
+	if d.Next != "" {
+		p.line("next       " + d.Next) // in one piece, to be copied
+	}
+	_, err = io.WriteString(w, p.text.String())
+	return err
+}
+
+// page collects lines. Whatever goes through it cannot drive the terminal.
+type page struct {
+	text  strings.Builder
+	width int
+}
+
+func (p *page) line(s string) {
+	p.text.WriteString(strings.TrimRight(Printable(s), " ") + "\n")
+}
+
+func (p *page) blank() { p.text.WriteByte('\n') }
+
+// paragraph writes words after a label, broken at the page's width.
+func (p *page) paragraph(label, words string) {
+	line, indent := label, strings.Repeat(" ", utf8.RuneCountInString(label))
+	empty := true
+	for word := range strings.FieldsSeq(Printable(words)) {
+		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > p.width {
+			p.line(line)
+			line, empty = indent, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	p.line(line)
+}
+
+func (p *page) audit(d Data, s *summary) {
+	words := d.Audit.String()
+	if d.RowsOnly {
+		words = fmt.Sprintf("%d ok + %d failed + %d suspect + %d skipped; how many were planned is not known from rows alone",
+			d.Audit.OK, d.Audit.Failed, d.Audit.Suspect, d.Audit.Skipped)
+	}
+	if s.repeated > 0 {
+		words += fmt.Sprintf(" (%s of earlier attempts are not counted)", count(s.repeated, "row"))
+	}
+	p.paragraph("", words)
+}
+
+// listed is how many runs that are not ok are listed one by one.
+const listed = 20
+
+func (p *page) problems(s *summary) {
+	for i, pr := range s.problems {
+		if i == listed {
+			p.line(fmt.Sprintf("  … and %d more; --format json lists all", len(s.problems)-listed))
+			break
+		}
+		words := pr.Run
+		if len(s.sweeps) > 1 {
+			words = pr.Sweep + " " + words
+		}
+		if pr.Reason != "" {
+			words += "  " + pr.Reason
+		}
+		if pr.Status == results.Suspect {
+			words += " (left out above)"
+		}
+		label := fmt.Sprintf("  %-8s ", pr.Status)
+		if len([]rune(label+words)) <= p.width {
+			p.line(label + words)
+			continue
+		}
+		p.paragraph(label, words)
+	}
+}
+
+func (p *page) notes(s *summary) {
+	for i, n := range s.notes {
+		if i == listed {
+			p.line(fmt.Sprintf("  … and %d more; --format json lists all", len(s.notes)-listed))
+			break
+		}
+		words := fmt.Sprintf("%d of %s of %s: %s", n.Rows, count(n.Of, "ok row"), strings.TrimSpace(n.Workload+" "+n.Phase), n.Example)
+		if n.differs {
+			words += ", and the like"
+		}
+		p.paragraph("  note     ", words)
+	}
+}
+
+func (p *page) settings(d Data, s *summary) {
+	switch {
+	case len(d.Settings) > 0:
+		label := "settings   "
+		for _, line := range d.Settings {
+			p.paragraph(label, line)
+			label = "           "
+		}
+	case len(s.notRestored) > 0:
+		p.paragraph("settings   ", fmt.Sprintf("NOT put back after %s, the last of them %s: sudo qdsweep restore",
+			count(len(s.notRestored), "run"), s.notRestored[len(s.notRestored)-1]))
+	case s.rows > 0:
+		p.paragraph("settings   ", "put back after every run, by its rows")
+	}
+}
+
+func (p *page) results(d Data, s *summary) {
+	files := d.resultFiles()
+	for i, name := range files {
+		words := name
+		if i == len(files)-1 {
+			words += " (" + count(s.rows, "row") + ")"
+		}
+		p.line("results    " + words)
+	}
+}
+
+func (d Data) resultFiles() []string {
+	if len(d.Results) == 0 && d.Dir != "" {
+		return []string{filepath.Join(d.Dir, results.FileName)}
+	}
+	return d.Results
+}
+
+// Printable makes text from a device or a profile safe for a terminal: what
+// does not print (escape sequences, line breaks, direction marks) is shown as an
+// escape of Go's.
+func Printable(s string) string {
+	ok := true
+	for _, r := range s {
+		if r == utf8.RuneError || !strconv.IsPrint(r) {
+			ok = false
+			break
+		}
+	}
+	if ok {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if strconv.IsPrint(r) && (r != utf8.RuneError || size > 1) {
+			b.WriteString(s[:size])
+		} else {
+			q := strconv.QuoteToASCII(s[:size])
+			b.WriteString(q[1 : len(q)-1])
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// count is "1 row", "2 rows".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
