@@ -3,10 +3,9 @@ package sysfs
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"strconv"
 	"strings"
+
+	"qdsweep/sysfs/sgio"
 )
 
 // identify fills in model, serial, WWID, firmware and identity. What the drive itself says (ATA
@@ -50,10 +49,10 @@ func (h Host) identifyDrive(d *Device) {
 			d.WWID = parseVPD83(raw)
 		}
 	}
-	if id, ok := h.identifyWords(*d); ok {
-		d.Model = first(id.Model, d.Model)
-		d.Serial = first(id.Serial, d.Serial)
-		d.Firmware = first(id.Firmware, d.Firmware)
+	if id, ok := h.identifyData(*d); ok {
+		d.Model = first(printable([]byte(id.Model())), d.Model)
+		d.Serial = first(printable([]byte(id.Serial())), d.Serial)
+		d.Firmware = first(printable([]byte(id.Firmware())), d.Firmware)
 	}
 	if meaningless(d.WWID) {
 		d.WWID = ""
@@ -63,26 +62,23 @@ func (h Host) identifyDrive(d *Device) {
 	}
 }
 
-// identifyWords gives the drive's own IDENTIFY DEVICE data: from libata's text, else from the ATA
+// identifyData gives the drive's own IDENTIFY DEVICE data: from libata's text, else from the ATA
 // Information page (SAT, VPD 89h) that a SAS adapter gives for a SATA drive.
-func (h Host) identifyWords(d Device) (ataIdentity, bool) {
+func (h Host) identifyData(d Device) (sgio.Identity, bool) {
 	if dir := d.ataDevice(); dir != "" {
 		if text, err := h.Read(dir + "/id"); err == nil {
-			if words, err := ParseIdentify(text); err == nil {
-				return identityOf(words), true
+			if id, err := sgio.ParseIdentityText(text); err == nil {
+				return id, true
 			}
 		}
 	}
 	const dataAt = 60
-	raw, err := h.readRaw(d.dir + "/device/vpd_pg89")
-	if err != nil || len(raw) < dataAt+512 || raw[1] != 0x89 {
-		return ataIdentity{}, false
+	page, err := h.readRaw(d.dir + "/device/vpd_pg89")
+	if err != nil || len(page) < dataAt+512 || page[1] != 0x89 {
+		return sgio.Identity{}, false
 	}
-	words := make([]uint16, 256)
-	for i := range words {
-		words[i] = binary.LittleEndian.Uint16(raw[dataAt+2*i:])
-	}
-	return identityOf(words), true
+	id, err := sgio.ParseIdentity(page[dataAt:])
+	return id, err == nil
 }
 
 // arrayWWID is an array's UUID as udev names it: "md-uuid-…". The kernel shows it in sysfs only in
@@ -103,50 +99,6 @@ func (h Host) arrayWWID(d Device) string {
 		}
 	}
 	return ""
-}
-
-// ataIdentity is what IDENTIFY DEVICE says of a drive's name (ACS-4 7.12).
-type ataIdentity struct{ Model, Serial, Firmware string }
-
-func identityOf(words []uint16) ataIdentity {
-	return ataIdentity{
-		Serial:   ataText(words[10:20]),
-		Firmware: ataText(words[23:27]),
-		Model:    ataText(words[27:47]),
-	}
-}
-
-// ataText reads an ATA string: two characters a word, the first one in the high byte.
-func ataText(words []uint16) string {
-	b := make([]byte, 0, 2*len(words))
-	for _, w := range words {
-		b = append(b, byte(w>>8), byte(w))
-	}
-	return printable(b)
-}
-
-// ParseIdentify reads the text of /sys/class/ata_device/devN.0/id: 256 words of four hex digits, the
-// same as hdparm --Istdout prints.
-func ParseIdentify(text string) ([]uint16, error) {
-	fields := strings.Fields(text)
-	if len(fields) != 256 {
-		return nil, fmt.Errorf("IDENTIFY text has %d words, not 256", len(fields))
-	}
-	words := make([]uint16, len(fields))
-	for i, f := range fields {
-		w, err := strconv.ParseUint(f, 16, 16)
-		if err != nil || len(f) != 4 {
-			return nil, fmt.Errorf("IDENTIFY word %d is %q, not four hex digits", i, f)
-		}
-		words[i] = uint16(w)
-	}
-	// An all-zero answer is what a bridge gives that does not know the command.
-	for _, w := range words {
-		if w != 0 {
-			return words, nil
-		}
-	}
-	return nil, errors.New("IDENTIFY data is all zero")
 }
 
 // parseVPD80 gives the serial number of a Unit Serial Number page (SPC-5 7.7.20), "" for none.

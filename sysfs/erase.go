@@ -1,0 +1,98 @@
+package sysfs
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Consent is how well an --erase names a device.
+type Consent int
+
+// From not at all to beyond doubt.
+const (
+	NotNamed   Consent = iota
+	ByName             // sdb, /dev/sdb, by-path, by-label, by-uuid: what it means can change overnight
+	ByIdentity         // /dev/disk/by-id/…, wwid:…, serial:…; name:bytes where a device has no identity
+)
+
+// Consent tells how the --erase arguments name this very device. A disk's does not name its
+// partition, nor the other way round.
+func (h Host) Consent(d Device, erase []string) Consent {
+	best := NotNamed
+	for _, e := range erase {
+		best = max(best, h.names1(d, e))
+	}
+	return best
+}
+
+// names1 tells how one argument names a device.
+func (h Host) names1(d Device, erase string) Consent {
+	switch {
+	case strings.HasPrefix(erase, "wwid:"), strings.HasPrefix(erase, "serial:"):
+		if d.is(erase) {
+			return ByIdentity
+		}
+		return NotNamed
+	case strings.HasPrefix(path.Clean(erase), "/dev/disk/by-id/"):
+		if h.leadsTo(path.Clean(erase), d) {
+			return ByIdentity
+		}
+		return NotNamed
+	}
+	if h.leadsTo(erase, d) {
+		return ByName
+	}
+	name, size, ok := strings.Cut(erase, ":")
+	if bytes, err := strconv.ParseInt(size, 10, 64); ok && err == nil && bytes == d.Bytes && h.leadsTo(name, d) {
+		if d.Identity == "" {
+			return ByIdentity
+		}
+		return ByName
+	}
+	return NotNamed
+}
+
+func (h Host) leadsTo(name string, d Device) bool {
+	if strings.HasPrefix(name, "/") {
+		major, minor, err := h.nodeNumber(name)
+		return err == nil && major == d.Major && minor == d.Minor
+	}
+	return name != "" && strings.ReplaceAll(name, "/", "!") == d.Name
+}
+
+// EraseArgument is what to type after --erase to name a device beyond doubt, quoted for a shell.
+func (h Host) EraseArgument(d Device) string {
+	var links []string
+	for _, link := range h.names("/dev/disk/by-id") {
+		if h.leadsTo("/dev/disk/by-id/"+link, d) {
+			links = append(links, link)
+		}
+	}
+	// The readable link: with model and serial before the bare number.
+	for _, prefix := range []string{"ata-", "nvme-", "scsi-", "usb-", "virtio-", "dm-name-", "md-name-", ""} {
+		at := slices.IndexFunc(links, func(l string) bool {
+			return strings.HasPrefix(l, prefix) && !strings.HasPrefix(l, "nvme-nvme.") && !strings.HasPrefix(l, "nvme-eui.")
+		})
+		if at >= 0 {
+			return quote("/dev/disk/by-id/" + links[at])
+		}
+	}
+	if d.Identity != "" {
+		return quote(string(d.Identity))
+	}
+	return quote(fmt.Sprintf("%s:%d", strings.ReplaceAll(d.Name, "!", "/"), d.Bytes))
+}
+
+// quote makes a word for a shell.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._:-+=@%,", r)
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,422 @@
+package sysfs
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Use is somebody who uses a block device.
+type Use struct {
+	Device string // kernel name of what is used
+	Kind   string // UseMounted, …
+	By     string // "/mnt/x", "md0", "pid 431 (qemu-system-x86)"
+	Own    bool   // belongs to the target's own stack: its mount, its arrays
+	PID    int    // of UseOpen
+}
+
+// The kinds of use.
+const (
+	UseMounted = "mounted"
+	UseSwap    = "swap"
+	UseMD      = "md"      // an array has it as a member, also an idle one
+	UseDM      = "dm"      // LVM, crypt, multipath: a mapping lies on it
+	UseHolder  = "holder"  // bcache or another driver lies on it, or a loop device
+	UseOpen    = "open-rw" // a process holds it open for writing
+)
+
+// Text is the use as a refusal says it: "sdb1 is mounted on /mnt/x".
+func (u Use) Text() string {
+	switch u.Kind {
+	case UseMounted:
+		return u.Device + " is mounted on " + u.By
+	case UseSwap:
+		return u.Device + " holds swap (" + u.By + ")"
+	case UseMD:
+		return u.Device + " is a member of the array " + u.By
+	case UseDM:
+		return u.Device + " is under the mapping " + u.By
+	case UseOpen:
+		return u.Device + " is open for writing in " + u.By
+	}
+	return u.Device + " is used by " + u.By
+}
+
+// Users tells who uses a target: on the target's own range of its disks, and besides, on other ranges
+// of the same disks. It goes by device numbers and by what lies on what, never by names. This
+// process's own descriptors are left out.
+func (h Host) Users(s Stack) (onTarget, besides []Use, err error) {
+	sv, err := h.survey()
+	if err != nil {
+		return nil, nil, err
+	}
+	onTarget, besides = sv.users(s)
+	return onTarget, besides, nil
+}
+
+// survey is one look at everything that is in use on a machine.
+type survey struct {
+	nodes map[string]*node
+	uses  []Use
+	via   map[Use]string // of a holder's use: the holder's kernel name
+}
+
+// node is what has to be known of a block device to tell who shares what.
+type node struct {
+	name, number string
+	disk         string // of a partition: what it is a partition of
+	start, size  int64  // bytes
+	lower        []string
+	container    string // of an array with metadata of a RAID adapter: the array that holds the metadata
+}
+
+func (h Host) survey() (*survey, error) {
+	sv := &survey{nodes: map[string]*node{}, via: map[Use]string{}}
+	names, err := h.wholeNames()
+	if err != nil {
+		return nil, err
+	}
+	byNumber := map[string]string{}
+	for _, name := range names {
+		for _, n := range h.nodesOf(name) {
+			sv.nodes[n.name] = n
+			byNumber[n.number] = n.name
+		}
+	}
+	if err := h.surveyMounts(sv, byNumber); err != nil {
+		return nil, err
+	}
+	h.surveyHolders(sv, byNumber)
+	open, err := h.openForWriting()
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range open {
+		if name := byNumber[o.number]; name != "" && (o.pid != os.Getpid() || !h.Live()) {
+			sv.add(Use{Device: name, Kind: UseOpen, By: fmt.Sprintf("pid %d (%s)", o.pid, o.command), PID: o.pid}, "")
+		}
+	}
+	return sv, nil
+}
+
+// nodesOf gives a whole device and its partitions.
+func (h Host) nodesOf(name string) []*node {
+	dir := "/sys/block/" + name
+	number := h.text(dir + "/dev")
+	if number == "" {
+		return nil
+	}
+	whole := &node{name: name, number: number, size: h.number(dir+"/size") * sectorSize}
+	if under, err := h.lower(Device{Name: name, host: h, dir: dir}); err == nil {
+		for _, u := range under {
+			whole.lower = append(whole.lower, u.Name)
+		}
+	} else {
+		whole.lower = h.names(dir + "/slaves")
+	}
+	if external, ok := strings.CutPrefix(h.text(dir+"/md/metadata_version"), "external:/"); ok {
+		whole.container, _, _ = strings.Cut(external, "/")
+	}
+	nodes := []*node{whole}
+	for _, part := range h.names(dir) {
+		if !h.exists(dir + "/" + part + "/partition") {
+			continue
+		}
+		nodes = append(nodes, &node{
+			name: part, number: h.text(dir + "/" + part + "/dev"), disk: name,
+			start: h.number(dir+"/"+part+"/start") * sectorSize, size: h.number(dir+"/"+part+"/size") * sectorSize,
+			lower: []string{name},
+		})
+	}
+	return nodes
+}
+
+func (sv *survey) add(u Use, holder string) {
+	if !slices.Contains(sv.uses, u) {
+		sv.uses = append(sv.uses, u)
+		sv.via[u] = holder
+	}
+}
+
+// surveyMounts collects mounts, also those of other mount namespaces, and swap.
+func (h Host) surveyMounts(sv *survey, byNumber map[string]string) error {
+	mounts, err := h.Mounts()
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		for _, name := range h.mountedNames(m, byNumber) {
+			sv.add(Use{Device: name, Kind: UseMounted, By: m.Point}, "")
+		}
+	}
+	for _, other := range h.otherNamespaces() {
+		for _, m := range other.mounts {
+			for _, name := range h.mountedNames(m, byNumber) {
+				if !slices.ContainsFunc(sv.uses, func(u Use) bool { return u.Device == name && u.Kind == UseMounted }) {
+					sv.add(Use{Device: name, Kind: UseMounted, By: fmt.Sprintf("%s in the mount namespace of pid %d (%s)", m.Point, other.pid, h.command(other.pid))}, "")
+				}
+			}
+		}
+	}
+	swaps, err := h.Swaps()
+	if err != nil {
+		return err
+	}
+	for _, s := range swaps {
+		names := []string{}
+		if s.File {
+			if m, ok := mountOf(mounts, s.Name); ok {
+				names = h.mountedNames(m, byNumber)
+			}
+		} else if major, minor, err := h.nodeNumber(s.Name); err == nil {
+			names = append(names, byNumber[fmt.Sprintf("%d:%d", major, minor)])
+		}
+		for _, name := range names {
+			if name != "" {
+				sv.add(Use{Device: name, Kind: UseSwap, By: s.Name}, "")
+			}
+		}
+	}
+	return nil
+}
+
+// mountedNames gives the block devices a mount keeps busy: its own, all of a btrfs, and those named
+// in its options (an XFS log, an ext4 journal).
+func (h Host) mountedNames(m Mount, byNumber map[string]string) []string {
+	var names []string
+	add := func(node string) {
+		if !strings.HasPrefix(node, "/dev/") {
+			return
+		}
+		if major, minor, err := h.nodeNumber(node); err == nil {
+			names = append(names, byNumber[fmt.Sprintf("%d:%d", major, minor)])
+		}
+	}
+	switch {
+	case m.Major != 0:
+		names = append(names, byNumber[fmt.Sprintf("%d:%d", m.Major, m.Minor)])
+	case m.Type == "btrfs":
+		add(m.Source)
+		for _, name := range slices.Clone(names) {
+			names = append(names, h.btrfsSiblings(name)...)
+		}
+	case m.Type == "bcachefs":
+		for _, source := range strings.Split(m.Source, ":") {
+			add(source)
+		}
+	}
+	for _, option := range strings.Split(m.SuperOptions, ",") {
+		if _, value, ok := strings.Cut(option, "="); ok {
+			add(unescape(value))
+		}
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "" })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+type namespace struct {
+	pid    int
+	mounts []Mount
+}
+
+// otherNamespaces reads the mounts of each mount namespace but ours, by one process of each.
+func (h Host) otherNamespaces() []namespace {
+	if !h.Live() {
+		return nil
+	}
+	own, _ := os.Readlink("/proc/self/ns/mnt")
+	seen := map[string]bool{own: true, "": true}
+	var found []namespace
+	for _, entry := range h.names("/proc") {
+		if digits(entry) != len(entry) {
+			continue
+		}
+		ns, err := os.Readlink("/proc/" + entry + "/ns/mnt")
+		if err != nil || seen[ns] {
+			continue
+		}
+		text, err := h.readAll("/proc/" + entry + "/mountinfo")
+		if err != nil {
+			continue
+		}
+		mounts, err := parseMountinfo(strings.NewReader(text))
+		if err != nil {
+			continue
+		}
+		seen[ns] = true
+		n := namespace{mounts: mounts}
+		fmt.Sscan(entry, &n.pid)
+		found = append(found, n)
+	}
+	return found
+}
+
+// surveyHolders collects what lies on what. The kernel shows a holder as long as it exists, whether
+// or not anybody uses it.
+func (h Host) surveyHolders(sv *survey, byNumber map[string]string) {
+	for _, n := range sv.nodes {
+		if n.disk != "" {
+			continue
+		}
+		kind, by := UseHolder, n.name
+		dir := "/sys/block/" + n.name
+		switch {
+		case h.exists(dir + "/md"):
+			kind = UseMD
+		case h.exists(dir + "/dm"):
+			kind = UseDM
+			if name := h.text(dir + "/dm/name"); name != "" {
+				by += " (" + name + ")"
+			}
+		}
+		for _, lower := range n.lower {
+			sv.add(Use{Device: lower, Kind: kind, By: by}, n.name)
+		}
+		if file := h.text(dir + "/loop/backing_file"); strings.HasPrefix(file, "/dev/") {
+			if major, minor, err := h.nodeNumber(file); err == nil {
+				if name := byNumber[fmt.Sprintf("%d:%d", major, minor)]; name != "" {
+					sv.add(Use{Device: name, Kind: UseHolder, By: n.name}, n.name)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(sv.uses, func(a, b Use) int { return cmp.Or(natural(a.Device, b.Device), natural(a.By, b.By)) })
+}
+
+// down is a device and everything under it.
+func (sv *survey) down(names ...string) map[string]bool {
+	seen := map[string]bool{}
+	var walk func(string)
+	walk = func(name string) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		if n := sv.nodes[name]; n != nil {
+			for _, l := range n.lower {
+				walk(l)
+			}
+		}
+	}
+	for _, n := range names {
+		walk(n)
+	}
+	return seen
+}
+
+// segment is a piece of a disk, and the device through which it is reached.
+type segment struct {
+	disk, node string
+	from, to   int64
+}
+
+// segments gives the pieces of whole disks a device's data is on. Below md and dm every byte of what
+// they lie on counts: their tables are not in sysfs.
+func (sv *survey) segments(name string) []segment {
+	var all []segment
+	seen := map[string]bool{}
+	var walk func(string)
+	walk = func(name string) {
+		n := sv.nodes[name]
+		if n == nil || seen[name] {
+			return
+		}
+		seen[name] = true
+		switch {
+		case n.disk != "" && sv.nodes[n.disk] != nil && len(sv.nodes[n.disk].lower) == 0:
+			all = append(all, segment{n.disk, name, n.start, n.start + n.size})
+		case len(n.lower) == 0:
+			all = append(all, segment{name, name, 0, n.size})
+		default:
+			for _, l := range n.lower {
+				walk(l)
+			}
+		}
+	}
+	walk(name)
+	return all
+}
+
+// The ways a used device can lie to a target.
+const (
+	apart   = iota // no disk in common
+	sharing        // the same disk, another range
+	upon           // the same bytes
+)
+
+// relation says how the device used lies to one device of the target. Two mappings on one physical
+// volume share it; that one is on the other's bytes cannot be seen and is not assumed.
+func (sv *survey) relation(target, used string) int {
+	if sv.down(used)[target] || sv.down(target)[used] {
+		return upon
+	}
+	how := apart
+	for _, a := range sv.segments(target) {
+		for _, b := range sv.segments(used) {
+			switch {
+			case a.disk != b.disk:
+			case a.from < b.to && b.from < a.to && !(a.node == b.node && a.node != target && a.node != used):
+				return upon
+			default:
+				how = sharing
+			}
+		}
+	}
+	return how
+}
+
+// users sorts the uses by what they are to the target.
+func (sv *survey) users(s Stack) (onTarget, besides []Use) {
+	if s.Device.Name == "" {
+		return nil, nil
+	}
+	targets := []string{s.Device.Name}
+	for _, d := range s.More {
+		targets = append(targets, d.Name)
+	}
+	own := sv.down(targets...)
+	for name := range own {
+		if n := sv.nodes[name]; n != nil && n.container != "" {
+			own[n.container] = true
+		}
+	}
+	for _, u := range sv.uses {
+		how := apart
+		for _, target := range targets {
+			how = max(how, sv.relation(target, u.Device))
+		}
+		holder := sv.via[u]
+		switch {
+		case holder != "" && own[holder]:
+			u.Own, how = true, upon
+		case u.Kind == UseMounted && s.Directory != "" && slices.Contains(targets, u.Device):
+			u.Own = true
+		case holder != "" && how == upon && sv.sibling(own, targets, u.Device):
+			how = sharing
+		}
+		switch how {
+		case upon:
+			onTarget = append(onTarget, u)
+		case sharing:
+			besides = append(besides, u)
+		}
+	}
+	return onTarget, besides
+}
+
+// sibling tells that a device below the target is under it by a stacking driver, which shares it
+// with others: a second logical volume on a physical volume is no user of the first one.
+func (sv *survey) sibling(own map[string]bool, targets []string, used string) bool {
+	if slices.Contains(targets, used) {
+		return false
+	}
+	for name := range own {
+		if n := sv.nodes[name]; n != nil && n.disk == "" && slices.Contains(n.lower, used) {
+			return true
+		}
+	}
+	return false
+}
