@@ -85,14 +85,3 @@ func (h Host) EraseArgument(d Device) string {
 	}
 	return quote(fmt.Sprintf("%s:%d", strings.ReplaceAll(d.Name, "!", "/"), d.Bytes))
 }
-
-// quote makes a word for a shell.
-func quote(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._:-+=@%,", r)
-	}
-	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}

@@ -1,8 +1,10 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,9 @@ type Mount struct {
 // Mounts reads the mounts this process sees, in the kernel's order.
 func (h Host) Mounts() ([]Mount, error) {
 	text, err := h.readAll("/proc/self/mountinfo")
+	if errors.Is(err, fs.ErrNotExist) && !h.Live() {
+		return nil, nil // captured without its /proc
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the mounts: %w", err)
 	}

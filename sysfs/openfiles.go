@@ -1,7 +1,9 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -21,6 +23,9 @@ type opened struct {
 // Processes that end meanwhile, and those of others where we have no privilege, are left out.
 func (h Host) openForWriting() ([]opened, error) {
 	entries, err := os.ReadDir(h.path("/proc"))
+	if errors.Is(err, fs.ErrNotExist) && !h.Live() {
+		return nil, nil // captured without its /proc
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look through the open files: %w", err)
 	}
