@@ -1,0 +1,237 @@
+package sweep
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"qdsweep/sysfs"
+	"qdsweep/workload"
+)
+
+// PlanOptions are the consents of the command line that a plan needs.
+type PlanOptions struct {
+	Allow map[string]bool // "raise": knobs may go above their originals, write caches that are off may be switched on
+	Erase []string        // as given to --erase: the whole disk named there may be raised as well
+}
+
+// Plan is a profile put to a machine: what is set where, and every run. Nothing has been changed to make it.
+type Plan struct {
+	Profile     *Profile // as resolved: seed and timeout are set
+	SeedChosen  bool     // the profile named none
+	Stack       sysfs.Stack
+	Knobs       []PlannedKnob
+	Unsupported []UnsupportedLevel // with unsupported: skip or record
+	LeftOut     []string           // why kinds of cells are left out by rule, a text each
+	Warnings    []string
+
+	cells, skipped int // skipped: cells planned as skipped
+	skip           map[Level]string
+	work           work
+}
+
+// PlannedKnob is one knob that the sweep sets, on every member.
+type PlannedKnob struct {
+	Name    string        `json:"name"`
+	Unit    string        `json:"unit,omitempty"`
+	Levels  []string      `json:"levels"`
+	Members []MemberState `json:"members"`
+}
+
+// MemberState is what a knob is, and can be, on one member.
+type MemberState struct {
+	Member  string        `json:"member"`
+	Now     string        `json:"now"` // "" unknown
+	Allowed sysfs.Allowed `json:"allowed"`
+	Reason  string        `json:"reason,omitempty"` // why it cannot be set, or is not known
+}
+
+// UnsupportedLevel is a level that a member cannot have.
+type UnsupportedLevel struct {
+	Device string `json:"device"`
+	Knob   string `json:"knob"`
+	Level  string `json:"level"`
+	Reason string `json:"reason"`
+}
+
+// NotHere is a sweep that is right, but not on this machine or not without consent: everything at once, each with what to
+// type. Exit code 3.
+type NotHere struct{ Refusals []sysfs.Refusal }
+
+// Error is the refusals, one line each, what to type below it.
+func (e *NotHere) Error() string { return (&RefusedError{e.Refusals}).Error() }
+
+// NewPlan puts a profile to a machine. It reads and changes nothing. Errors are *ProfileErrors (exit 2), *NotHere (exit 3),
+// or a failure to read the machine.
+func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Plan, error) {
+	if err := p.complete(); err != nil {
+		return nil, err
+	}
+	profile := *p
+	plan := &Plan{Profile: &profile, skip: map[Level]string{}}
+	if !profile.SeedGiven {
+		profile.Seed, profile.SeedGiven, plan.SeedChosen = chooseSeed(), true, true
+	}
+	var err error
+	if profile.Target.Directory != "" {
+		plan.Stack, err = h.ResolveDirectory(profile.Target.Directory)
+	} else {
+		plan.Stack, err = h.Resolve(profile.Target.Device)
+	}
+	switch {
+	case errors.Is(err, sysfs.ErrNoDevice):
+		return nil, &NotHere{[]sysfs.Refusal{{Reason: fmt.Sprintf("no such device: %s", profile.Target), Fix: "qdsweep devices     lists what there is"}}}
+	case err != nil:
+		return nil, &NotHere{[]sysfs.Refusal{{Device: profile.Target.String(), Reason: err.Error(), Fix: "qdsweep devices     lists what there is"}}}
+	}
+	var refusals []sysfs.Refusal
+	refusals = append(refusals, plan.planWork()...)
+	found, err := plan.planKnobs(ctx, h, o)
+	if err != nil {
+		return nil, err
+	}
+	refusals = append(refusals, found...)
+	plan.count()
+	if plan.cells == 0 && len(refusals) == 0 {
+		refusals = append(refusals, sysfs.Refusal{Reason: "no cell is left: " + strings.Join(plan.LeftOut, "; "), Fix: "give the matrix levels that go together"})
+	}
+	if len(refusals) > 0 {
+		return nil, &NotHere{refusals}
+	}
+	if !profile.TimeoutGiven {
+		profile.Timeout = max(30*time.Minute, 3*plan.work.longest).Round(time.Second)
+	}
+	plan.Warnings = append(slices.Clone(p.Warnings), plan.warn(ctx)...)
+	return plan, nil
+}
+
+// complete says what a profile lacks that flags could have given.
+func (p *Profile) complete() error {
+	e := &ProfileErrors{File: p.File}
+	add := func(key, allowed string, places ...string) {
+		place := position{1, 1}
+		for _, name := range places {
+			if found, ok := p.places[name]; ok {
+				place = found
+				break
+			}
+		}
+		e.Errors = append(e.Errors, ProfileError{Line: place.line, Column: place.column, Key: key, Allowed: allowed})
+	}
+	if p.Target.Empty() {
+		add("target", "this profile names no target: add --device DEVICE (`qdsweep devices` lists them) or --directory DIR", "target", "name")
+	}
+	if p.Target.Directory != "" {
+		for _, s := range p.Workloads {
+			if s.Size == 0 && s.Has("size") {
+				add("workload "+s.Name, "in a directory it needs a size, such as size: 1g", "workload "+s.Name)
+			}
+		}
+	}
+	if len(e.Errors) == 0 {
+		return nil
+	}
+	e.sort()
+	return e
+}
+
+// chooseSeed is a seed that is easy to type again.
+func chooseSeed() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.LittleEndian.Uint64(b[:])%999_999 + 1
+}
+
+// count walks the cells once: how many there are, how many are planned as skipped.
+func (p *Plan) count() {
+	p.cells, p.skipped = 0, 0
+	w := p.Profile.Matrix.walk()
+	skips := p.skipper()
+	for i := range w.size() {
+		if w.excluded(i) {
+			continue
+		}
+		p.cells++
+		if skips != nil && skips(w, i) != "" {
+			p.skipped++
+		}
+	}
+}
+
+// skipper says why a cell is planned as skipped; nil when none is.
+func (p *Plan) skipper() func(w *walk, i int) string {
+	if p.Profile.Unsupported != Skip || len(p.skip) == 0 {
+		return nil
+	}
+	axes := p.Profile.Matrix.Axes
+	byNumber := make([][]string, len(axes))
+	for a, axis := range axes {
+		for _, level := range axis.Levels {
+			byNumber[a] = append(byNumber[a], p.skip[Level{axis.Name, level}])
+		}
+	}
+	return func(w *walk, i int) string {
+		if i >= w.product {
+			for _, l := range w.matrix.Include[i-w.product] {
+				if reason := p.skip[l]; reason != "" {
+					return reason
+				}
+			}
+			return ""
+		}
+		for a := range axes {
+			if reason := byNumber[a][w.level(i, a)]; reason != "" {
+				return reason
+			}
+		}
+		return ""
+	}
+}
+
+// Runs are the runs of the sweep in their order. A million of them take four bytes a cell.
+func (p *Plan) Runs() iter.Seq[Run] {
+	return order(p.Profile.Matrix, p.Profile.Seed, p.Profile.Order == Interleaved, p.Profile.Repeats, p.skipper())
+}
+
+// Count is the number of runs, those planned as skipped included.
+func (p *Plan) Count() int { return p.cells * p.Profile.Repeats }
+
+// Cells is the number of cells.
+func (p *Plan) Cells() int { return p.cells }
+
+// Writes says whether a workload of any cell writes to the target.
+func (p *Plan) Writes() bool {
+	return slices.ContainsFunc(p.work.loads, func(l load) bool { return l.writes })
+}
+
+// NeedsKnobs says whether settings of devices are changed.
+func (p *Plan) NeedsKnobs() bool { return len(p.Knobs) > 0 }
+
+// SpaceNeeded is what the files of all workloads take in a directory, in bytes, in the cell where each takes most.
+func (p *Plan) SpaceNeeded() int64 {
+	var sum int64
+	for _, l := range p.work.loads {
+		sum += l.space
+	}
+	return sum
+}
+
+// Largest are the workloads as they take most room: what files have to be laid out for.
+func (p *Plan) Largest() []workload.Spec {
+	all := make([]workload.Spec, len(p.work.loads))
+	for i, l := range p.work.loads {
+		all[i] = l.largest
+	}
+	return all
+}
+
+// Estimate is a first guess of how long the sweep and one run take.
+func (p *Plan) Estimate() (sweep, run time.Duration) {
+	return time.Duration(p.cells-p.skipped) * time.Duration(p.Profile.Repeats) * p.work.mean, p.work.mean
+}

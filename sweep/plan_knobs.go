@@ -1,0 +1,221 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"qdsweep/sysfs"
+)
+
+// planKnobs reads what each knob of the matrix is and can be on each member, and judges every level: what a member cannot
+// have, and what needs --allow raise. All of it is said at once.
+func (p *Plan) planKnobs(ctx context.Context, h sysfs.Host, o PlanOptions) ([]sysfs.Refusal, error) {
+	var axes []string
+	for _, a := range p.Profile.Matrix.Axes {
+		if _, knob := sysfs.LookupKnob(a.Name); knob {
+			axes = append(axes, a.Name)
+		}
+	}
+	if len(axes) > 0 && p.Stack.NoKnobs != "" {
+		return []sysfs.Refusal{{Device: p.Stack.Target, Reason: fmt.Sprintf("%s cannot be set below it: %s", strings.Join(axes, ", "), p.Stack.NoKnobs),
+			Fix: "take these axes out of the matrix, or give another target (--device, --directory)"}}, nil
+	}
+	var found grouped
+	for _, axis := range axes {
+		knob, _ := sysfs.LookupKnob(axis)
+		planned := PlannedKnob{Name: axis, Unit: knob.Unit, Levels: p.Profile.Matrix.levelsOf(axis)}
+		for _, member := range p.Stack.Members {
+			state, err := stateOf(ctx, member, axis)
+			if err != nil {
+				return nil, err
+			}
+			planned.Members = append(planned.Members, state)
+			p.judge(&found, planned.Levels, axis, state)
+		}
+		p.Knobs = append(p.Knobs, planned)
+	}
+	raised := p.mayRaise(h, o)
+	if !raised {
+		for _, k := range p.Knobs {
+			for _, m := range k.Members {
+				raises(&found, k, m, p.skip)
+			}
+		}
+	}
+	return found.refusals, nil
+}
+
+// stateOf is one knob of one member. What the device has not got is data; only a failure to look is an error.
+func stateOf(ctx context.Context, member sysfs.Device, knob string) (MemberState, error) {
+	state := MemberState{Member: member.Name}
+	allowed, err := member.Allowed(ctx, knob)
+	switch {
+	case errors.Is(err, sysfs.ErrUnsupported):
+		state.Reason = reasonOf(err)
+		return state, nil
+	case unreadable(member, err):
+		state.Reason = "not checked: " + reasonOf(err)
+		state.Allowed.Writable = true
+		return state, nil
+	case err != nil:
+		return state, fmt.Errorf("plan: %w", err)
+	}
+	state.Allowed = allowed
+	if !allowed.Writable {
+		state.Reason = allowed.Reason
+		if state.Reason == "" {
+			state.Reason = "fixed by the driver"
+		}
+		return state, nil
+	}
+	now, err := member.Current(ctx, knob)
+	switch {
+	case err == nil:
+		state.Now = now
+	case errors.Is(err, sysfs.ErrUnsupported):
+		state.Allowed.Writable, state.Reason = false, "it cannot be read, so it could not be put back: "+reasonOf(err)
+	case unreadable(member, err):
+		state.Reason = "not checked: " + reasonOf(err)
+	default:
+		return state, fmt.Errorf("plan: %w", err)
+	}
+	return state, nil
+}
+
+// unreadable says that this plan cannot ask the drive, though run could: it is made without root, or of a captured tree.
+func unreadable(member sysfs.Device, err error) bool {
+	return err != nil && (!member.Host().Live() || errors.Is(err, fs.ErrPermission))
+}
+
+// reasonOf is the reason within sysfs' errors, whose beginning names the knob and the device that we name ourselves.
+func reasonOf(err error) string {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner.Error()
+	}
+	return err.Error()
+}
+
+// judge says which levels a member cannot have. By the profile's unsupported they refuse the plan, are skipped, or are
+// tried all the same.
+func (p *Plan) judge(found *grouped, levels []string, axis string, m MemberState) {
+	for _, level := range levels {
+		reason := p.cannot(axis, level, m)
+		if reason == "" {
+			continue
+		}
+		if p.Profile.Unsupported == Refuse {
+			fix := "take the level out of the profile, or write unsupported: skip"
+			if !m.Allowed.Writable {
+				fix = "take the axis out of the profile, or give another target (--device)"
+			}
+			found.add(m.Member, reason, fix)
+			continue
+		}
+		p.Unsupported = append(p.Unsupported, UnsupportedLevel{m.Member, axis, level, reason})
+		key := Level{axis, level}
+		if p.skip[key] == "" {
+			p.skip[key] = reason
+		}
+	}
+}
+
+// cannot says why a member cannot have a level; "" when it can, as far as one can see without trying.
+func (p *Plan) cannot(axis, level string, m MemberState) string {
+	a := m.Allowed
+	switch {
+	case !a.Writable:
+		return fmt.Sprintf("%s cannot be set: %s", axis, m.Reason)
+	case a.Levels != nil:
+		if !slices.Contains(a.Levels, level) {
+			return fmt.Sprintf("%s %s is none of %s", axis, level, strings.Join(a.Levels, ", "))
+		}
+		return ""
+	case strings.HasPrefix(m.Reason, "not checked"):
+		return ""
+	}
+	n, err := strconv.Atoi(level)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s %s is no number", axis, level)
+	case n < a.Min && axis == "max_sectors_kb":
+		return fmt.Sprintf("%s %d is below the page size (%d)", axis, n, a.Min)
+	case n > a.Max && axis == "max_sectors_kb":
+		return fmt.Sprintf("%s %d is above max_hw_sectors_kb %d", axis, n, a.Max)
+	case n < a.Min:
+		return withReason(fmt.Sprintf("%s %d is below the lowest level, %d", axis, n, a.Min), a.Reason)
+	case n > a.Max:
+		return withReason(fmt.Sprintf("%s %d is above the highest level, %d", axis, n, a.Max), a.Reason)
+	}
+	return ""
+}
+
+func withReason(text, reason string) string {
+	if reason == "" {
+		return text
+	}
+	return text + " (" + reason + ")"
+}
+
+// raises refuses levels above what a member has now: somebody may have lowered it because the drive, its cable or its
+// port multiplier locks up otherwise, and a write cache that is off may be off so that a power cut loses nothing.
+func raises(found *grouped, k PlannedKnob, m MemberState, skip map[Level]string) {
+	if !m.Allowed.Writable || m.Now == "" {
+		return
+	}
+	now, err := strconv.Atoi(m.Now)
+	number := err == nil && m.Allowed.Levels == nil
+	var above []string
+	for _, level := range k.Levels {
+		if skip[Level{k.Name, level}] != "" {
+			continue
+		}
+		if n, err := strconv.Atoi(level); number && err == nil && n > now {
+			above = append(above, level)
+		}
+		if k.Name == "write_cache" && level == "on" && m.Now == "off" {
+			found.add(m.Member, "write_cache on: it is off now, and while it is on a power cut can lose data", "add --allow raise if that is meant")
+		}
+	}
+	if len(above) > 0 {
+		found.add(m.Member, fmt.Sprintf("%s %s is above what it is now, %d; somebody may have lowered it for a reason", k.Name, strings.Join(above, ", "), now),
+			"add --allow raise if that is meant")
+	}
+}
+
+// mayRaise says that raising is consented to: by --allow raise, or by --erase of the very disk that is the target.
+func (p *Plan) mayRaise(h sysfs.Host, o PlanOptions) bool {
+	if o.Allow["raise"] {
+		return true
+	}
+	if p.Stack.Directory != "" || p.Stack.Device.Kind != sysfs.KindDisk {
+		return false
+	}
+	for _, e := range o.Erase {
+		if s, err := h.Resolve(e); err == nil && s.Device.Name == p.Stack.Device.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// grouped collects refusals; those of one reason are one, with all its devices.
+type grouped struct {
+	refusals []sysfs.Refusal
+}
+
+func (g *grouped) add(device, reason, fix string) {
+	for i, r := range g.refusals {
+		if r.Reason == reason && r.Fix == fix {
+			if !slices.Contains(strings.Split(r.Device, ", "), device) {
+				g.refusals[i].Device += ", " + device
+			}
+			return
+		}
+	}
+	g.refusals = append(g.refusals, sysfs.Refusal{Device: device, Reason: reason, Fix: fix})
+}

@@ -1,0 +1,398 @@
+package sweep
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"qdsweep/sysfs"
+)
+
+// shownRuns is how many runs the text names without verbose.
+const shownRuns = 3
+
+// Text writes the plan for people, in lines of at most width columns where words allow it: what is driven, what is set
+// where, every run (verbose) or the first ones, how long it takes, and the command that starts it.
+func (p *Plan) Text(w io.Writer, width int, verbose bool, command string) error {
+	out := &planText{w: bufio.NewWriter(w), width: max(width, 40)}
+	title := p.Profile.Name
+	if p.Profile.Description != "" {
+		title += ": " + p.Profile.Description
+	}
+	out.wrap("", title)
+	out.line("")
+	p.textTarget(out)
+	p.textKnobs(out)
+	for i, s := range p.Profile.Workloads {
+		out.field(first(i, "work"), fmt.Sprintf("%s  %s", pad(s.Name, p.nameWidth()), p.swept(workText(s), i)))
+	}
+	p.textRuns(out)
+	out.line("")
+	p.textCells(out, verbose)
+	if len(p.Warnings) > 0 {
+		out.line("")
+	}
+	for _, warning := range p.Warnings {
+		out.wrap("         ", "warning: "+warning)
+	}
+	out.line("")
+	if command == "" {
+		out.line("Nothing was changed.")
+	} else {
+		out.line("Nothing was changed. To start:")
+		out.line("  " + command)
+	}
+	if out.err != nil {
+		return out.err
+	}
+	return out.w.Flush()
+}
+
+// first is the word of a field for its first line only.
+func first(i int, word string) string {
+	if i > 0 {
+		return ""
+	}
+	return word
+}
+
+func (p *Plan) nameWidth() int {
+	n := 0
+	for _, s := range p.Profile.Workloads {
+		n = max(n, len(s.Name))
+	}
+	return n
+}
+
+// swept says of a workload which of its parameters the matrix changes.
+func (p *Plan) swept(text string, i int) string {
+	var names []string
+	for _, a := range p.Profile.Matrix.Axes {
+		if _, knob := sysfs.LookupKnob(a.Name); !knob && p.Profile.Workloads[i].Has(a.Name) {
+			names = append(names, a.Name+" "+strings.Join(abbreviated(a.Levels), " "))
+		}
+	}
+	if len(names) == 0 {
+		return text
+	}
+	return text + "; swept: " + strings.Join(names, ", ")
+}
+
+// abbreviated keeps an axis of hundreds of levels on a line.
+func abbreviated(levels []string) []string {
+	if len(levels) <= 12 {
+		return levels
+	}
+	return append(append(slices.Clone(levels[:5]), "…"), levels[len(levels)-1])
+}
+
+func (p *Plan) textTarget(out *planText) {
+	s := p.Stack
+	words := []string{s.Target}
+	if s.Directory != "" {
+		words = append(words, "files on "+s.FileSystem)
+		if s.Device.Name != "" {
+			words = append(words, s.Device.Name)
+		}
+	} else if s.Device.Name != "" && !strings.HasSuffix(s.Target, s.Device.Name) {
+		words = append(words, s.Device.Name)
+	}
+	var facts []string
+	if s.Device.Model != "" {
+		facts = append(facts, s.Device.Model)
+	}
+	if s.Bytes > 0 {
+		facts = append(facts, bytesText(s.Bytes))
+	}
+	for _, l := range s.Layers {
+		facts = append(facts, strings.TrimSpace(l.Device.Name+" "+l.Detail))
+	}
+	if p.Writes() {
+		facts = append(facts, "written to")
+	} else {
+		facts = append(facts, "only read")
+	}
+	out.field("target", strings.Join(words, "  ")+"  "+strings.Join(facts, "; "))
+	if s.NoKnobs != "" {
+		out.field("members", "none known: "+s.NoKnobs)
+		return
+	}
+	var names, drivers []string
+	for _, m := range s.Members {
+		names = append(names, m.Name)
+		if m.Driver != "" && !slices.Contains(drivers, m.Driver) {
+			drivers = append(drivers, m.Driver)
+		}
+	}
+	out.field("members", strings.Join(append([]string{strings.Join(names, " ") + "    " + plural(len(names), "disk")}, drivers...), ", "))
+}
+
+// textKnobs is the table of what is set: what is asked, what it is now, what it can be.
+func (p *Plan) textKnobs(out *planText) {
+	if len(p.Knobs) == 0 {
+		out.field("sets", "nothing")
+		return
+	}
+	out.field("sets", "on every member, before each run; put back after it")
+	var rows [][]string
+	for _, k := range p.Knobs {
+		unit := ""
+		if k.Unit != "" {
+			unit = " " + k.Unit
+		}
+		rows = append(rows, []string{
+			k.Name, strings.Join(abbreviated(k.Levels), " ") + unit,
+			"now " + perMember(k.Members, func(m MemberState) string {
+				if m.Now == "" {
+					return "unknown"
+				}
+				return m.Now
+			}),
+			perMember(k.Members, canBe), p.knobNote(k),
+		})
+	}
+	out.table("           ", rows)
+	for _, u := range p.unsupportedTexts() {
+		out.field("", u)
+	}
+}
+
+func canBe(m MemberState) string {
+	switch {
+	case strings.HasPrefix(m.Reason, "not checked"):
+		return "not checked"
+	case !m.Allowed.Writable:
+		return "cannot be set"
+	case m.Allowed.Levels != nil:
+		return "can be " + strings.Join(m.Allowed.Levels, " ")
+	}
+	return fmt.Sprintf("can be %d-%d", m.Allowed.Min, m.Allowed.Max)
+}
+
+// perMember is one text where all members agree, else each text with its members.
+func perMember(members []MemberState, text func(MemberState) string) string {
+	var order []string
+	who := map[string][]string{}
+	for _, m := range members {
+		t := text(m)
+		if who[t] == nil {
+			order = append(order, t)
+		}
+		who[t] = append(who[t], m.Member)
+	}
+	if len(order) == 1 {
+		return order[0]
+	}
+	for i, t := range order {
+		order[i] = t + " (" + strings.Join(who[t], " ") + ")"
+	}
+	return strings.Join(order, ", ")
+}
+
+func (p *Plan) knobNote(k PlannedKnob) string {
+	switch {
+	case k.Name == "write_cache":
+		return "in the drive itself, not the kernel's view"
+	case k.Name == "queue_depth" && slices.Contains(k.Levels, "1") && p.anyLibata():
+		return "1 means NCQ off here (libata)"
+	}
+	return ""
+}
+
+func (p *Plan) anyLibata() bool {
+	return slices.ContainsFunc(p.Stack.Members, sysfs.Device.Libata)
+}
+
+// unsupportedTexts says what cannot be, and what becomes of it.
+func (p *Plan) unsupportedTexts() []string {
+	var g grouped
+	for _, u := range p.Unsupported {
+		g.add(u.Device, u.Reason, "")
+	}
+	become := "its runs are planned as skipped"
+	if p.Profile.Unsupported == Record {
+		become = "it is tried, and its rows go by what reads back"
+	}
+	texts := g.texts()
+	for i := range texts {
+		texts[i] += ": " + become
+	}
+	return texts
+}
+
+func (p *Plan) textRuns(out *planText) {
+	rows := plural(p.work.rows[1], "row")
+	if p.work.rows[0] != p.work.rows[1] {
+		rows = fmt.Sprintf("%d to %s", p.work.rows[0], rows)
+	}
+	seed := fmt.Sprintf("seed %d", p.Profile.Seed)
+	if p.SeedChosen {
+		seed += fmt.Sprintf(" (chosen now; --seed %d gives this order again)", p.Profile.Seed)
+	}
+	text := fmt.Sprintf("%s × %s = %s, %s each; ", plural(p.cells, "cell"), plural(p.Profile.Repeats, "replicate"), plural(p.Count(), "run"), rows)
+	if p.Profile.Order == Interleaved {
+		text += "shuffled in each replicate, " + seed
+	} else {
+		text += "in the order of the matrix, " + seed
+	}
+	out.field("runs", text)
+	if p.skipped > 0 {
+		out.field("", fmt.Sprintf("%s of them are planned as skipped", plural(p.skipped*p.Profile.Repeats, "run")))
+	}
+	for i, reason := range p.LeftOut {
+		out.field("", first(i, "left out by rule: ")+reason)
+	}
+	whole, run := p.Estimate()
+	out.field("time", fmt.Sprintf("about %s (%s a run, a first guess); a run that takes longer than %s is ended",
+		timeText(whole), timeText(run), timeText(p.Profile.Timeout)))
+}
+
+func (p *Plan) textCells(out *planText, verbose bool) {
+	count := p.Count()
+	digits := max(len(fmt.Sprint(count)), 3)
+	out.line(fmt.Sprintf("  %*s  cell", digits, "run"))
+	shown := 0
+	for r := range p.Runs() {
+		if !verbose && shown == shownRuns && count > shownRuns+1 {
+			break
+		}
+		shown++
+		cell := r.Cell.String()
+		if cell == "" {
+			cell = "(no axis)"
+		}
+		if r.Skip != "" {
+			cell += "   skipped: " + r.Skip
+		}
+		out.line(fmt.Sprintf("  %*d  %s", digits, r.Index, cell))
+		if out.err != nil {
+			return
+		}
+	}
+	if rest := count - shown; rest > 0 {
+		out.line(fmt.Sprintf("  %*s  … %d more (-v lists all)", digits, "", rest))
+	}
+}
+
+// planText writes lines, and keeps the first error of writing.
+type planText struct {
+	w     *bufio.Writer
+	width int
+	err   error
+}
+
+func (t *planText) line(s string) {
+	if _, err := t.w.WriteString(strings.TrimRight(s, " ") + "\n"); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+// field is a word in the first column and a text, wrapped, in the second.
+func (t *planText) field(word, text string) {
+	t.wrapFrom(pad(word, 9), "         ", text)
+}
+
+// wrap breaks a text at blanks; further lines begin with indent.
+func (t *planText) wrap(indent, text string) { t.wrapFrom("", indent, text) }
+
+func (t *planText) wrapFrom(begin, indent, text string) {
+	line := begin
+	rest := text
+	for utf8.RuneCountInString(line+rest) > t.width {
+		room := t.width - utf8.RuneCountInString(line)
+		cut := lastBlank(rest, room)
+		if cut < 0 {
+			break
+		}
+		t.line(line + rest[:cut])
+		rest = strings.TrimLeft(rest[cut:], " ")
+		line = indent
+	}
+	t.line(line + rest)
+}
+
+// lastBlank is the place of the last blank within the first room columns, or of the first one after them; -1 for none.
+func lastBlank(s string, room int) int {
+	columns, last := 0, -1
+	for i, c := range s {
+		if c == ' ' && i > 0 {
+			if columns > room {
+				if last < 0 {
+					last = i
+				}
+				return last
+			}
+			last = i
+		}
+		columns++
+	}
+	if columns <= room {
+		return -1
+	}
+	return last
+}
+
+// table writes rows in columns; where a row is too wide its last column goes below it.
+func (t *planText) table(indent string, rows [][]string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		line := indent
+		for i, cell := range row {
+			if cell != "" && i > 1 && utf8.RuneCountInString(line)+utf8.RuneCountInString(cell) > t.width {
+				t.line(line)
+				line = indent + strings.Repeat(" ", widths[0]+3)
+			}
+			line += pad(cell, widths[i]) + "   "
+		}
+		t.line(line)
+	}
+}
+
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(width-utf8.RuneCountInString(s), 0))
+}
+
+// timeText is a time of a sweep as people say it: 5 h 30 min.
+func timeText(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		d = d.Round(time.Minute)
+		if minutes := int(d.Minutes()) % 60; minutes != 0 {
+			return fmt.Sprintf("%d h %d min", int(d.Hours()), minutes)
+		}
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%.0f days", d.Hours()/24)
+	}
+}
+
+// bytesText is a device's size as its label says it, in powers of 1000.
+func bytesText(n int64) string {
+	const units = "kMGTPE"
+	value, unit := float64(n), ""
+	for i := 0; i < len(units) && value >= 1000; i++ {
+		value, unit = value/1000, units[i:i+1]
+	}
+	if value >= 100 || unit == "" {
+		return fmt.Sprintf("%.0f %sB", value, unit)
+	}
+	return fmt.Sprintf("%.3g %sB", value, unit)
+}

@@ -1,0 +1,205 @@
+package sweep
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"qdsweep/sysfs"
+	"qdsweep/workload"
+)
+
+// work is what the cells' workloads amount to.
+type work struct {
+	loads         []load
+	mean, longest time.Duration // of a run
+	rows          [2]int        // of a run: the fewest, the most
+}
+
+// load is one workload over all the cells.
+type load struct {
+	name         string
+	writes       bool
+	buffered     bool // in some cell
+	offered      int  // the most commands it can have outstanding
+	block        int64
+	space        int64
+	largest      workload.Spec
+	readsOnly    bool // in every cell
+	knownRuntime bool
+}
+
+// maxRefusals is how many different faults of workloads are listed: a matrix can make the same one in a million ways.
+const maxRefusals = 20
+
+// planWork looks at the workloads of each kind of work on this target: what is left out by rule, what cannot be, and
+// what the rest amounts to.
+func (p *Plan) planWork() []sysfs.Refusal {
+	m := &p.Profile.Matrix
+	directory := p.Stack.Directory != ""
+	bytes := p.Stack.Bytes
+	if directory {
+		bytes = 0
+	}
+	kinds := 1
+	for _, axis := range m.parameters() {
+		kinds *= len(m.Axes[axis].Levels)
+	}
+	leftOut := make([]bool, kinds)
+	var anyLeftOut bool
+	var refusals []sysfs.Refusal
+	said := map[string]bool{}
+	var total time.Duration
+	judged := 0
+	m.eachWorkloads(p.Profile.Workloads, func(kind int, specs []workload.Spec) bool {
+		if kind >= 0 && m.shapes() {
+			for _, s := range specs {
+				reason := s.LeftOut(bytes)
+				if reason == "" {
+					continue
+				}
+				leftOut[kind], anyLeftOut = true, true
+				if !said[reason] && len(p.LeftOut) < maxRefusals {
+					said[reason] = true
+					p.LeftOut = append(p.LeftOut, reason)
+				}
+				return true
+			}
+		}
+		for _, s := range specs {
+			err := s.CheckTarget(bytes, p.Stack.Device.LogicalBlock, directory)
+			if err == nil {
+				continue
+			}
+			for _, line := range strings.Split(err.Error(), "\n") {
+				if !said[line] {
+					said[line] = true
+					refusals = append(refusals, sysfs.Refusal{Device: p.Stack.Target, Reason: line})
+				}
+			}
+		}
+		judged++
+		d := p.duration(specs)
+		total += d
+		p.work.longest = max(p.work.longest, d)
+		p.work.add(specs)
+		return len(refusals) < maxRefusals
+	})
+	if anyLeftOut {
+		m.leftOut = leftOut
+	}
+	if judged > 0 {
+		p.work.mean = total / time.Duration(judged)
+	}
+	return refusals
+}
+
+// add counts the workloads of one kind of work in.
+func (w *work) add(specs []workload.Spec) {
+	if w.loads == nil {
+		w.loads = make([]load, len(specs))
+		for i, s := range specs {
+			w.loads[i] = load{name: s.Name, readsOnly: true, largest: s, knownRuntime: true}
+		}
+	}
+	rows := 0
+	for i, s := range specs {
+		l := &w.loads[i]
+		l.writes = l.writes || s.Writes()
+		l.readsOnly = l.readsOnly && !s.Writes()
+		l.buffered = l.buffered || !s.Direct
+		l.offered = max(l.offered, s.Offered())
+		l.block = max(l.block, s.BlockSize)
+		if space := s.SpaceNeeded(); space > l.space {
+			l.space, l.largest = space, s
+		}
+		if _, known := s.Estimate(); !known {
+			l.knownRuntime = false
+		}
+		rows += len(s.Phases())
+	}
+	if w.rows[1] == 0 {
+		w.rows = [2]int{rows, rows}
+	}
+	w.rows = [2]int{min(w.rows[0], rows), max(w.rows[1], rows)}
+}
+
+// duration is a first guess of a run: what its workloads say, rest before each, settings. Workloads by bytes are guessed
+// at 100 MB/s and 100 random operations a second on rotating members, 400 MB/s and 10,000 on others, a member; what a
+// drive does is known after the first run and not before.
+func (p *Plan) duration(specs []workload.Spec) time.Duration {
+	d := 100 * time.Millisecond
+	if _, ok := p.Profile.Matrix.Axis("write_cache"); ok {
+		d += 600 * time.Millisecond // two changes (kernel.md)
+	}
+	for _, s := range specs {
+		d += p.Profile.Settle
+		if known, ok := s.Estimate(); ok {
+			d += known
+			continue
+		}
+		d += p.byBytes(s)
+	}
+	return d
+}
+
+func (p *Plan) byBytes(s workload.Spec) time.Duration {
+	rate, operations := 400e6, 10_000.0
+	for _, m := range p.Stack.Members {
+		if m.Rotational {
+			rate, operations = 100e6, 100
+		}
+	}
+	bytes := s.SpaceNeeded()
+	if bytes == 0 {
+		bytes = p.Stack.Bytes
+	}
+	phases := 0.0
+	for _, name := range s.Phases() {
+		if name != "remove" {
+			phases++
+		}
+	}
+	seconds := float64(bytes) / rate
+	if s.BlockSize > 0 && strings.HasPrefix(s.Mode, "rand") {
+		seconds = max(seconds, float64(bytes/s.BlockSize)/operations)
+	}
+	const year = 365 * 24 * 3600
+	return time.Duration(min(seconds*phases, year) * float64(time.Second))
+}
+
+// workText is a workload in a few words, for the plan.
+func workText(s workload.Spec) string {
+	words := []string{s.Type, s.Mode, workload.FormatSize(s.BlockSize)}
+	if !s.Direct {
+		words = append(words, "buffered")
+	}
+	words = append(words, s.Engine)
+	text := strings.Join(words, " ")
+	switch s.Type {
+	case "io":
+		text += fmt.Sprintf(", iodepth %d × %s", s.IODepth, plural(s.Threads, "thread"))
+		if s.Runtime > 0 {
+			text += ", " + span(s.Runtime)
+		} else {
+			text += ", once through"
+		}
+	case "dd":
+		text += ", " + plural(s.Processes, "process")
+	}
+	if s.Size > 0 {
+		text += ", size " + workload.FormatSize(s.Size)
+	}
+	return text
+}
+
+func plural(n int, word string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(word, "s"):
+		word += "es"
+	default:
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
+}

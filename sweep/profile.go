@@ -1,0 +1,359 @@
+package sweep
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"qdsweep/workload"
+)
+
+// ProfileVersion is the version of the profile format this program reads.
+const ProfileVersion = 1
+
+// The values of unsupported in a profile: what becomes of a level that a device cannot have.
+const (
+	Refuse = "refuse" // the plan is refused; found out at apply, the row is failed
+	Skip   = "skip"   // the run is skipped
+	Record = "record" // the run is done, and its row goes by the effective level
+)
+
+const (
+	defaultRepeats = 3
+	defaultSettle  = time.Second
+	maxRepeats     = 100_000
+	maxRuns        = 10_000_000 // more would take longer than a drive lives
+)
+
+// Profile is a profile as read: strict, with defaults filled in and every level canonical text. It does not depend on
+// the machine; NewPlan puts it to one.
+type Profile struct {
+	Version           int
+	Name, Description string
+	Target            TargetSpec
+	Matrix            Matrix
+	Repeats           int // replicates
+	Order             string
+	Seed              uint64
+	SeedGiven         bool // else NewPlan chooses one
+	Settle            time.Duration
+	Timeout           time.Duration // of one run
+	TimeoutGiven      bool          // else Plan.Timeout says what it is
+	Unsupported       string
+	Workloads         []workload.Spec
+	Warnings          []string // what is legal and hardly meant
+	Source            []byte   // the file as it was
+	File              string   // its name, for errors
+
+	places map[string]position // where values stand that only a plan can judge
+}
+
+// TargetSpec is what the workloads drive: one of the two, or neither until --device or --directory says it.
+type TargetSpec struct {
+	Device    string // sdb, /dev/sdb, a link in /dev/disk, wwid:…, serial:…
+	Directory string // an absolute path
+}
+
+// Empty says that the profile names no target.
+func (t TargetSpec) Empty() bool { return t.Device == "" && t.Directory == "" }
+
+// String is the target as the user wrote it.
+func (t TargetSpec) String() string {
+	if t.Directory != "" {
+		return t.Directory
+	}
+	return t.Device
+}
+
+// ReadProfile reads a profile; name is the file's, for the errors. The error is a *ProfileErrors with everything that is
+// wrong, unless reading itself failed.
+func ReadProfile(name string, r io.Reader) (*Profile, error) {
+	source, err := io.ReadAll(io.LimitReader(r, maxProfile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the profile %s: %w", name, err)
+	}
+	read := &profileReader{
+		reader: reader{ProfileErrors{File: name}},
+		p: &Profile{
+			Source: source, File: name, places: map[string]position{},
+			Repeats: defaultRepeats, Order: Interleaved, Settle: defaultSettle, Unsupported: Refuse,
+		},
+	}
+	if root := read.document(source); root != nil {
+		read.profile(root)
+	}
+	if len(read.errs.Errors) > 0 {
+		read.errs.sort()
+		return nil, &read.errs
+	}
+	return read.p, nil
+}
+
+// profileReader fills a profile from its document.
+type profileReader struct {
+	reader
+	p *Profile
+}
+
+// profileKeys are the keys of a profile in the order in which YAML writes them.
+func profileKeys() []string {
+	return []string{
+		"version", "name", "description", "target", "matrix", "repeats", "order", "seed", "settle", "timeout",
+		"unsupported", "workloads",
+	}
+}
+
+// laterKeys are keys of the format that this version does not have, with what to do without them.
+func laterKeys() map[string]string {
+	return map[string]string{
+		"deadline":  "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
+		"until":     "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
+		"hooks":     "take it out; commands around the whole sweep go before and after `qdsweep run`",
+		"max_fails": "take it out",
+		"published": "take it out",
+		"scale":     "take it out, and give the workloads small sizes and runtimes",
+	}
+}
+
+func (r *profileReader) profile(root *yaml.Node) {
+	fields, ok := r.fields(root, "profile", "a profile is a mapping; it begins with version: 1")
+	if !ok {
+		return
+	}
+	r.p.places[""] = at(root)
+	seen := map[string]bool{}
+	var workloads *yaml.Node
+	for _, f := range fields {
+		seen[f.name] = true
+		r.p.places[f.name] = at(f.value)
+		switch f.name {
+		case "version":
+			r.version(f.value)
+		case "name":
+			r.p.Name = r.name(f.value, "name")
+		case "description":
+			r.p.Description = r.prose(f.value, "description")
+		case "target":
+			r.target(f.value)
+		case "matrix":
+			r.matrix(f.value)
+		case "repeats":
+			r.repeats(f.value)
+		case "order":
+			r.p.Order = r.oneOf(f.value, "order", Interleaved, Sequential)
+		case "seed":
+			r.seed(f.value)
+		case "settle":
+			r.p.Settle = r.duration(f.value, "settle", 0, 10*time.Minute)
+		case "timeout":
+			r.p.Timeout, r.p.TimeoutGiven = r.duration(f.value, "timeout", time.Second, 7*24*time.Hour), true
+		case "unsupported":
+			r.p.Unsupported = r.oneOf(f.value, "unsupported", Refuse, Skip, Record)
+		case "workloads":
+			workloads = f.value
+		default:
+			r.unknown(f, "in a profile", profileKeys(), laterKeys())
+		}
+	}
+	for key, write := range map[string]string{
+		"version":   "missing; write version: 1",
+		"name":      "missing; write a name for the sweep's folder and rows, such as name: ncq-on-off",
+		"workloads": "missing; write a list with one workload at least, such as workloads: [{name: rnd-4k, type: io, mode: randread}]",
+	} {
+		if !seen[key] {
+			r.fail(at(root), key, "%s", write)
+		}
+	}
+	if workloads != nil {
+		r.workloadList(workloads)
+	}
+	r.runs(root)
+}
+
+// runs judges the matrix as a whole, once its parts are right.
+func (r *profileReader) runs(root *yaml.Node) {
+	if len(r.errs.Errors) > 0 {
+		return
+	}
+	p, ok := r.p.places["matrix"]
+	if !ok {
+		p = at(root)
+	}
+	n, ok := r.p.Matrix.combinations(maxRuns)
+	if ok && n > 0 {
+		r.workloadCells(p)
+		n = r.p.Matrix.Count()
+	}
+	switch {
+	case !ok || n > maxRuns/r.p.Repeats:
+		r.fail(p, "matrix", "more than %d runs; leave levels or repeats out", maxRuns)
+	case n == 0:
+		r.fail(p, "matrix", "no cell is left; an exclude matches every cell")
+	}
+}
+
+func (r *profileReader) version(n *yaml.Node) {
+	const allowed = "the version of the profile format, which is 1"
+	text, ok := r.scalar(n, "version", allowed)
+	if ok && text != strconv.Itoa(ProfileVersion) {
+		r.wrong(at(n), "version", text, "%s; this program reads no other", allowed)
+	}
+	r.p.Version = ProfileVersion
+}
+
+var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
+
+// name is a word that can be part of a file name, a CSV cell and a terminal line without escaping.
+func (r *profileReader) name(n *yaml.Node, key string) string {
+	const allowed = "a name is 1 to 64 letters, digits, and . _ + - after the first"
+	text, ok := r.scalar(n, key, allowed)
+	if ok && !goodName.MatchString(text) {
+		r.wrong(at(n), key, text, "%s", allowed)
+	}
+	return text
+}
+
+// prose is text for people; line breaks become blanks.
+func (r *profileReader) prose(n *yaml.Node, key string) string {
+	text, ok := r.scalar(n, key, "one piece of text")
+	text = strings.Join(strings.Fields(text), " ")
+	if ok && len(text) > 1000 {
+		r.wrong(at(n), key, text, "at most 1000 bytes of text")
+	}
+	if ok && !printable(text) {
+		r.wrong(at(n), key, text, "text without control characters")
+	}
+	return text
+}
+
+func printable(text string) bool {
+	return !slices.ContainsFunc([]rune(text), func(c rune) bool { return !strconv.IsPrint(c) })
+}
+
+func (r *profileReader) repeats(n *yaml.Node) {
+	allowed := fmt.Sprintf("the number of replicates is a plain decimal, 1 to %d", maxRepeats)
+	if n.Kind == yaml.MappingNode {
+		r.fail(at(n), "repeats", "not yet in this version: {min, max, precision}; %s", allowed)
+		return
+	}
+	text, ok := r.scalar(n, "repeats", allowed)
+	if !ok {
+		return
+	}
+	count, ok := decimal(text)
+	if !ok || count < 1 || count > maxRepeats {
+		r.wrong(at(n), "repeats", text, "%s", allowed)
+		return
+	}
+	r.p.Repeats = int(count)
+}
+
+func (r *profileReader) seed(n *yaml.Node) {
+	const allowed = "the seed of the order is a plain decimal, 0 to 18446744073709551615"
+	text, ok := r.scalar(n, "seed", allowed)
+	if !ok {
+		return
+	}
+	seed, ok := decimal(text)
+	if !ok {
+		r.wrong(at(n), "seed", text, "%s", allowed)
+		return
+	}
+	r.p.Seed, r.p.SeedGiven = seed, true
+}
+
+// decimal reads a plain decimal: no sign, no leading zero, no other base, no blanks.
+func decimal(text string) (uint64, bool) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	return n, err == nil && strconv.FormatUint(n, 10) == text
+}
+
+func (r *profileReader) oneOf(n *yaml.Node, key string, words ...string) string {
+	allowed := "one of " + strings.Join(words, ", ")
+	text, ok := r.scalar(n, key, allowed)
+	switch {
+	case !ok || slices.Contains(words, text):
+	case closest(text, words) != "":
+		r.wrong(at(n), key, text, "%s; did you mean %s?", allowed, closest(text, words))
+	default:
+		r.wrong(at(n), key, text, "%s", allowed)
+	}
+	return text
+}
+
+func (r *profileReader) duration(n *yaml.Node, key string, low, high time.Duration) time.Duration {
+	allowed := fmt.Sprintf("a time with its unit, %s to %s, such as 500ms, 30s, 10m, 2h", span(low), span(high))
+	text, ok := r.scalar(n, key, allowed)
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil && decimalOnly(text):
+		r.wrong(at(n), key, text, "%s; write %ss if seconds are meant", allowed, text)
+	case err != nil, strings.ContainsAny(text, "+-"), d < low, d > high:
+		r.wrong(at(n), key, text, "%s", allowed)
+	}
+	return d
+}
+
+func decimalOnly(text string) bool {
+	_, ok := decimal(text)
+	return ok
+}
+
+// target reads the target; a profile may leave it to --device.
+func (r *profileReader) target(n *yaml.Node) {
+	keys := []string{"device", "directory"}
+	later := map[string]string{
+		"devices": "write one device: NAME, and run the profile once for each (--device)",
+		"arrays":  "write device: /dev/mdN or directory: PATH, and run the profile once for each array (--device, --directory)",
+		"build":   "build the array with mdadm, then write device: /dev/mdN or directory: PATH",
+	}
+	fields, ok := r.fields(n, "target", "write device: NAME or directory: PATH below it")
+	if !ok {
+		return
+	}
+	for _, f := range fields {
+		r.p.places["target."+f.name] = at(f.value)
+		switch f.name {
+		case "device":
+			r.p.Target.Device = r.targetText(f.value, "device", deviceAllowed, goodDevice)
+		case "directory":
+			r.p.Target.Directory = r.targetText(f.value, "directory", directoryAllowed, goodDirectory)
+		default:
+			r.unknown(f, "in target", keys, later)
+		}
+	}
+	if r.p.Target.Device != "" && r.p.Target.Directory != "" {
+		r.fail(at(n), "target", "a device or a directory, not both")
+	}
+	if len(fields) == 0 {
+		r.fail(at(n), "target", "write device: NAME or directory: PATH; or leave target out and give --device or --directory")
+	}
+}
+
+const (
+	deviceAllowed    = "a device: sdb, /dev/sdb, a link in /dev/disk/by-id, wwid:…, serial:…"
+	directoryAllowed = "a directory, as an absolute path"
+)
+
+func goodDevice(text string) bool {
+	return printable(text) && strings.TrimSpace(text) == text && text != "" && !strings.HasPrefix(text, "-")
+}
+
+func goodDirectory(text string) bool { return printable(text) && strings.HasPrefix(text, "/") }
+
+func (r *profileReader) targetText(n *yaml.Node, key, allowed string, good func(string) bool) string {
+	text, ok := r.scalar(n, key, allowed)
+	if ok && !good(text) {
+		r.wrong(at(n), key, text, "%s", allowed)
+	}
+	return text
+}

@@ -1,0 +1,53 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Overrides are the flags of plan and run that take the place of a profile's values; zero values change nothing.
+type Overrides struct {
+	Device    string // --device
+	Directory string // --directory; made absolute
+	Repeats   int    // --repeats
+	Seed      *uint64
+	Timeout   time.Duration // --timeout
+}
+
+// Override puts the flags in. An error is the user's (exit 2) and names the flag.
+func (p *Profile) Override(o Overrides) error {
+	var errs []error
+	switch {
+	case o.Device != "" && o.Directory != "":
+		errs = append(errs, errors.New("--device and --directory: a target is one of them; leave one out"))
+	case o.Device != "":
+		if !goodDevice(o.Device) {
+			errs = append(errs, fmt.Errorf("--device %q: %s", o.Device, deviceAllowed))
+		}
+		p.Target = TargetSpec{Device: o.Device}
+	case o.Directory != "":
+		absolute, err := filepath.Abs(o.Directory)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--directory %q: %w", o.Directory, err))
+		}
+		p.Target = TargetSpec{Directory: absolute}
+	}
+	if o.Repeats != 0 {
+		if o.Repeats < 1 || o.Repeats > min(maxRepeats, maxRuns/max(p.Matrix.Count(), 1)) {
+			errs = append(errs, fmt.Errorf("--repeats %d: 1 to %d replicates, and at most %d runs", o.Repeats, maxRepeats, maxRuns))
+		}
+		p.Repeats = o.Repeats
+	}
+	if o.Seed != nil {
+		p.Seed, p.SeedGiven = *o.Seed, true
+	}
+	if o.Timeout != 0 {
+		if o.Timeout < time.Second {
+			errs = append(errs, fmt.Errorf("--timeout %s: at least 1s", o.Timeout))
+		}
+		p.Timeout, p.TimeoutGiven = o.Timeout, true
+	}
+	return errors.Join(errs...)
+}

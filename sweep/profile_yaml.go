@@ -1,0 +1,106 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"qdsweep/workload"
+)
+
+// YAML is the profile as resolved: defaults, flags, seed and engines written out. Read again it gives the same plan,
+// so that a sweep's folder says what was done without the file it came from.
+func (p *Profile) YAML() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "version: %d\nname: %s\n", ProfileVersion, scalarText(p.Name))
+	if p.Description != "" {
+		fmt.Fprintf(&b, "description: %s\n", quoted(p.Description))
+	}
+	switch {
+	case p.Target.Device != "":
+		fmt.Fprintf(&b, "target:\n  device: %s\n", quoted(p.Target.Device))
+	case p.Target.Directory != "":
+		fmt.Fprintf(&b, "target:\n  directory: %s\n", quoted(p.Target.Directory))
+	}
+	p.Matrix.yaml(&b)
+	fmt.Fprintf(&b, "repeats: %d\norder: %s\n", p.Repeats, p.Order)
+	if p.SeedGiven {
+		fmt.Fprintf(&b, "seed: %d\n", p.Seed)
+	}
+	fmt.Fprintf(&b, "settle: %s\n", span(p.Settle))
+	if p.TimeoutGiven {
+		fmt.Fprintf(&b, "timeout: %s\n", span(p.Timeout))
+	}
+	fmt.Fprintf(&b, "unsupported: %s\nworkloads:\n", p.Unsupported)
+	for _, s := range p.Workloads {
+		fmt.Fprintf(&b, "  - {%s}\n", strings.Join(workloadPairs(s), ", "))
+	}
+	return b.Bytes()
+}
+
+func workloadPairs(s workload.Spec) []string {
+	pairs := []string{"name: " + scalarText(s.Name), "type: " + s.Type}
+	for _, v := range s.Values() {
+		pairs = append(pairs, v[0]+": "+scalarText(v[1]))
+	}
+	return pairs
+}
+
+func (m Matrix) yaml(b *bytes.Buffer) {
+	if len(m.Axes) == 0 {
+		return
+	}
+	b.WriteString("matrix:\n")
+	for _, a := range m.Axes {
+		levels := make([]string, len(a.Levels))
+		for i, l := range a.Levels {
+			levels[i] = scalarText(l)
+		}
+		fmt.Fprintf(b, "  %s: [%s]\n", a.Name, strings.Join(levels, ", "))
+	}
+	cells := func(key string, all []Cell) {
+		if len(all) == 0 {
+			return
+		}
+		fmt.Fprintf(b, "  %s:\n", key)
+		for _, c := range all {
+			pairs := make([]string, len(c))
+			for i, l := range c {
+				pairs[i] = l.Axis + ": " + scalarText(l.Value)
+			}
+			fmt.Fprintf(b, "    - {%s}\n", strings.Join(pairs, ", "))
+		}
+	}
+	exclude := make([]Cell, len(m.Exclude))
+	for i, e := range m.Exclude {
+		exclude[i] = e
+	}
+	cells("exclude", exclude)
+	cells("include", m.Include)
+}
+
+// scalarText writes a word plain where no YAML reader could take it for something else.
+func scalarText(s string) string {
+	for i, c := range s {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case i > 0 && strings.ContainsRune("._+-", c):
+		default:
+			return quoted(s)
+		}
+	}
+	if s == "" {
+		return quoted(s)
+	}
+	return s
+}
+
+// quoted is a double-quoted YAML scalar, which a JSON string is. JSON's own escapes for HTML are switched off.
+func quoted(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string, into memory
+	return strings.TrimSuffix(b.String(), "\n")
+}

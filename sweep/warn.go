@@ -1,0 +1,177 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"qdsweep/sysfs"
+)
+
+// warn says where a sweep is legal and cannot show what it is made for.
+func (p *Plan) warn(ctx context.Context) []string {
+	var all []string
+	all = append(all, p.warnDepth()...)
+	all = append(all, p.warnRequests(ctx)...)
+	all = append(all, p.warnNCQ()...)
+	all = append(all, p.warnCache()...)
+	all = append(all, p.warnSectors()...)
+	for _, k := range p.Knobs {
+		for _, m := range k.Members {
+			if strings.HasPrefix(m.Reason, "not checked") {
+				all = append(all, fmt.Sprintf("%s of %s is %s; `run` asks the drive before it changes anything", k.Name, m.Member, m.Reason))
+			}
+		}
+	}
+	return all
+}
+
+// deepest is the highest level of queue_depth in the matrix; 0 when it is no axis.
+func (p *Plan) deepest() int {
+	deepest := 0
+	for _, level := range p.Profile.Matrix.levelsOf("queue_depth") {
+		if n, err := strconv.Atoi(level); err == nil {
+			deepest = max(deepest, n)
+		}
+	}
+	return deepest
+}
+
+// warnDepth compares what each workload offers with what the queues of all data members together take.
+func (p *Plan) warnDepth() []string {
+	depth := p.deepest()
+	if depth == 0 {
+		return nil
+	}
+	var all []string
+	for _, l := range p.work.loads {
+		members := p.dataMembers(l.writes)
+		if l.offered >= depth*members {
+			continue
+		}
+		takes := fmt.Sprintf("queue_depth %d", depth)
+		if members > 1 {
+			takes = fmt.Sprintf("queue_depth %d × %d data members", depth, members)
+		}
+		all = append(all, fmt.Sprintf("%s has %s for %s: it cannot show a depth above %d a disk; raise its iodepth, threads or processes",
+			l.name, plural(l.offered, "command"), takes, max(1, (l.offered+members-1)/members)))
+	}
+	return all
+}
+
+// dataMembers is the number of disks that a command is spread over: parity holds no data, and a mirror writes twice.
+func (p *Plan) dataMembers(writes bool) int {
+	n := len(p.Stack.Members)
+	for _, l := range p.Stack.Layers {
+		level, _, _ := strings.Cut(l.Detail, ",")
+		switch {
+		case l.Device.Kind != sysfs.KindMD:
+		case level == "raid4", level == "raid5":
+			n--
+		case level == "raid6":
+			n -= 2
+		case level == "raid10" && writes:
+			n /= 2
+		case level == "raid1" && writes:
+			n = 1
+		}
+	}
+	return max(n, 1)
+}
+
+// warnRequests finds the block layer's own limit below what would reach the device: then that is the real ceiling.
+func (p *Plan) warnRequests(ctx context.Context) []string {
+	swept := 0
+	for _, level := range p.Profile.Matrix.levelsOf("nr_requests") {
+		if n, err := strconv.Atoi(level); err == nil {
+			swept = max(swept, n)
+		}
+	}
+	offered, name := 0, ""
+	for _, l := range p.work.loads {
+		if one := (l.offered + p.dataMembers(l.writes) - 1) / p.dataMembers(l.writes); one > offered {
+			offered, name = one, l.name
+		}
+	}
+	var found grouped
+	for _, m := range p.Stack.Members {
+		limit := swept
+		if limit == 0 {
+			text, err := m.Current(ctx, "nr_requests")
+			if limit, _ = strconv.Atoi(text); err != nil || limit == 0 {
+				continue
+			}
+		}
+		wanted := offered
+		if depth := p.deepest(); depth > 0 {
+			wanted = min(wanted, depth)
+		} else if text, err := m.Current(ctx, "queue_depth"); err == nil {
+			if depth, err := strconv.Atoi(text); err == nil {
+				wanted = min(wanted, depth)
+			}
+		}
+		if limit < wanted {
+			found.add(m.Name, fmt.Sprintf("nr_requests is %d, below the %d commands that %s and the queue depth allow: %d is the real ceiling", limit, wanted, name, limit), "")
+		}
+	}
+	return found.texts()
+}
+
+func (g grouped) texts() []string {
+	var all []string
+	for _, r := range g.refusals {
+		all = append(all, r.Device+": "+r.Reason)
+	}
+	return all
+}
+
+// warnNCQ says where queue_depth 1 does not mean what people take it for.
+func (p *Plan) warnNCQ() []string {
+	if !slices.Contains(p.Profile.Matrix.levelsOf("queue_depth"), "1") {
+		return nil
+	}
+	var others []string
+	for _, m := range p.Stack.Members {
+		if !m.Libata() {
+			others = append(others, m.Name)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: queue_depth 1 is one command at a time, still tagged; it is NCQ off on libata only", strings.Join(others, ", "))}
+}
+
+// warnCache: only writes meet the write cache.
+func (p *Plan) warnCache() []string {
+	if a, ok := p.Profile.Matrix.Axis("write_cache"); !ok || len(a.Levels) < 2 || p.Writes() {
+		return nil
+	}
+	return []string{"write_cache is swept and no workload writes: reads hardly show it; add a workload that writes"}
+}
+
+// warnSectors: a request that is never larger than the limit does not meet it. Buffered I/O makes larger ones by itself.
+func (p *Plan) warnSectors() []string {
+	smallest := 0
+	for _, level := range p.Profile.Matrix.levelsOf("max_sectors_kb") {
+		if n, err := strconv.Atoi(level); err == nil && (smallest == 0 || n < smallest) {
+			smallest = n
+		}
+	}
+	if smallest == 0 || len(p.work.loads) == 0 {
+		return nil
+	}
+	var largest int64
+	for _, l := range p.work.loads {
+		if l.buffered {
+			return nil
+		}
+		largest = max(largest, l.block)
+	}
+	if largest > int64(smallest)*1024 {
+		return nil
+	}
+	return []string{fmt.Sprintf("max_sectors_kb is swept from %d on, and no block is larger than %d KiB: no request is split, so it cannot show", smallest, largest/1024)}
+}
