@@ -1,0 +1,299 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime/debug"
+	"slices"
+	"sort"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"qdsweep/sysfs"
+)
+
+func sortMembers(members []Member) {
+	sort.Slice(members, func(a, b int) bool { return members[a].Key() < members[b].Key() })
+}
+
+// inOrder sorts settings as Knobs are, the order in which one does not undo another.
+func inOrder(set []sysfs.Setting) ([]sysfs.Setting, error) {
+	var ordered []sysfs.Setting
+	known := map[string]bool{}
+	for _, k := range sysfs.Knobs() {
+		known[k.Name] = true
+		for _, s := range set {
+			if s.Knob == k.Name {
+				ordered = append(ordered, s)
+			}
+		}
+	}
+	for _, s := range set {
+		if !known[s.Knob] {
+			return nil, fmt.Errorf("apply: there is no knob %q", s.Knob)
+		}
+	}
+	return ordered, nil
+}
+
+// apply: snapshot, journal, apply, read back. With an error nothing was changed by this call.
+func (s *server) apply(ctx context.Context, set []sysfs.Setting) ([]Applied, error) {
+	ordered, err := inOrder(set)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.members) == 0 {
+		return nil, errors.New("apply: no member is claimed")
+	}
+	var usable []*member
+	var rows []Applied
+	for _, m := range s.members {
+		if m.dead == "" && m.busy() {
+			m.dead = "an earlier command is still in the kernel"
+		}
+		if m.dead == "" {
+			usable = append(usable, m)
+			continue
+		}
+		for _, set := range ordered {
+			rows = append(rows, Applied{Member: m.Identity, Name: m.Name, Setting: set, Err: "left alone: " + m.dead})
+		}
+	}
+	if err := s.journal(ctx, usable, ordered); err != nil {
+		return nil, err
+	}
+	recorded := map[string]sysfs.Snapshot{}
+	for _, m := range usable {
+		recorded[m.Key()] = *m.entry.Snapshot
+	}
+	done, errs := each(ctx, usable, time.Duration(len(ordered)+1)*s.writeTimeout+jobGrace, func(m Member) ([]Applied, error) {
+		return s.applyTo(ctx, m, ordered, recorded[m.Key()])
+	})
+	for i, m := range usable {
+		m.applied = nil
+		if errs[i] != nil {
+			for _, set := range ordered {
+				rows = append(rows, Applied{Member: m.Identity, Name: m.Name, Setting: set, Err: errs[i].Error()})
+			}
+			continue
+		}
+		for _, a := range done[i] {
+			if a.Err == "" {
+				m.applied = append(m.applied, applied{a.Setting, a.Effective})
+			}
+		}
+		rows = append(rows, done[i]...)
+	}
+	return rows, nil
+}
+
+// journal snapshots the members whose originals are not known yet, and records all that are not durably recorded. A
+// member with an entry is changed or may be: what it has now is not original.
+func (s *server) journal(ctx context.Context, members []*member, set []sysfs.Setting) error {
+	var fresh, unsaved []*member
+	for _, m := range members {
+		if m.entry == nil {
+			fresh = append(fresh, m)
+		}
+		if !m.recorded {
+			unsaved = append(unsaved, m)
+		}
+	}
+	snapshots, errs := each(ctx, fresh, s.writeTimeout+jobGrace, func(m Member) (sysfs.Snapshot, error) {
+		return s.snapshot(ctx, m)
+	})
+	for i, err := range errs {
+		if err != nil {
+			errs[i] = fmt.Errorf("snapshot of %s: %w", fresh[i].Name, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for i, m := range fresh {
+		m.entry = &Entry{
+			Identity: m.Identity, Name: m.Name, BootID: s.boot, Sweep: s.sweep, PID: s.main,
+			Taken: snapshots[i].Taken, Snapshot: &snapshots[i], Settings: set,
+		}
+	}
+	if len(unsaved) == 0 {
+		return nil
+	}
+	entries := make([]Entry, len(unsaved))
+	for i, m := range unsaved {
+		entries[i] = *m.entry
+	}
+	if err := s.j.Save(entries...); err != nil {
+		return err // some may be on disk: restoring compares, and removes them
+	}
+	for _, m := range unsaved {
+		m.recorded = true
+	}
+	return nil
+}
+
+func (s *server) snapshot(ctx context.Context, m Member) (snapshot sysfs.Snapshot, err error) {
+	defer caught(&err)
+	d, err := s.same(m)
+	if err != nil {
+		return sysfs.Snapshot{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
+	defer cancel()
+	return d.Snapshot(ctx)
+}
+
+// applyTo makes the settings on one member, on its thread. It stops at the first that fails otherwise than by not
+// being supported: what follows would be on a drive in an unknown state.
+func (s *server) applyTo(ctx context.Context, m Member, set []sysfs.Setting, originals sysfs.Snapshot) (rows []Applied, err error) {
+	defer caught(&err)
+	d, err := s.same(m)
+	if err != nil {
+		return nil, err
+	}
+	stopped := ""
+	for _, want := range set {
+		row := Applied{Member: m.Identity, Name: m.Name, Setting: want}
+		switch {
+		case stopped != "":
+			row.Err = "not tried after " + stopped
+		case ctx.Err() != nil:
+			row.Err = "abandoned"
+		default:
+			row.Effective, row.Unsupported, row.Err = s.applyOne(ctx, d, want, originals)
+			if row.Err != "" && !row.Unsupported {
+				stopped = want.Knob
+			}
+		}
+		rows = append(rows, row)
+	}
+	if stopped != "" || ctx.Err() != nil {
+		return rows, nil
+	}
+	// A later setting may have moved an earlier one: what counts is what is in force now.
+	for i := range rows {
+		if rows[i].Unsupported {
+			continue
+		}
+		now, err := s.current(ctx, d, rows[i].Knob)
+		if err != nil {
+			rows[i].Err = err.Error()
+			continue
+		}
+		rows[i].Effective = now
+	}
+	return rows, nil
+}
+
+// applyOne cannot be abandoned half way, only run out of its own time: a write given up on could still take effect
+// after the restore.
+func (s *server) applyOne(ctx context.Context, d sysfs.Device, want sysfs.Setting, originals sysfs.Snapshot) (effective string, unsupported bool, text string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
+	defer cancel()
+	if !holds(originals, want.Knob) {
+		// A drive that cannot be asked for its state, an attribute that cannot be read: it could not be put back.
+		why := "its original could not be read, so it is not touched"
+		if want.Knob == "write_cache" && originals.WriteCacheReason != "" {
+			why += ": " + originals.WriteCacheReason
+		}
+		if _, err := d.Allowed(ctx, want.Knob); errors.Is(err, sysfs.ErrUnsupported) {
+			return "", true, err.Error()
+		}
+		return "", false, fmt.Sprintf("%s of %s: %s", want.Knob, d.Name, why)
+	}
+	effective, err := d.Apply(ctx, want)
+	if err != nil {
+		return effective, errors.Is(err, sysfs.ErrUnsupported), err.Error()
+	}
+	return effective, false, ""
+}
+
+// holds says whether a snapshot has a knob's original. An attribute is called as its knob is.
+func holds(originals sysfs.Snapshot, knob string) bool {
+	if knob == "write_cache" {
+		return originals.WriteCache != ""
+	}
+	return slices.ContainsFunc(originals.Attributes, func(a sysfs.Attribute) bool { return path.Base(a.Path) == knob })
+}
+
+func (s *server) current(ctx context.Context, d sysfs.Device, knob string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
+	defer cancel()
+	return d.Current(ctx, knob)
+}
+
+// check compares the knobs that were applied with what they read now.
+func (s *server) check(ctx context.Context) ([]sysfs.Moved, error) {
+	var with []*member
+	for _, m := range s.members {
+		if len(m.applied) > 0 {
+			with = append(with, m)
+		}
+	}
+	want := map[string][]applied{}
+	for _, m := range with {
+		want[m.Key()] = m.applied
+	}
+	found, errs := each(ctx, with, s.writeTimeout+jobGrace, func(m Member) (moved []sysfs.Moved, err error) {
+		defer caught(&err)
+		d, err := s.same(m)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range want[m.Key()] {
+			now, err := s.current(ctx, d, a.Knob)
+			if err != nil {
+				return moved, fmt.Errorf("%s of %s: %w", a.Knob, m.Name, err)
+			}
+			if now != a.effective {
+				moved = append(moved, sysfs.Moved{Device: m.Name, Knob: a.Knob, From: a.effective, To: now})
+			}
+		}
+		return moved, nil
+	})
+	moved := []sysfs.Moved{}
+	for i := range found {
+		moved = append(moved, found[i]...)
+	}
+	return moved, errors.Join(errs...)
+}
+
+// flush empties the write caches of all members. For a drive that has no command for it (NVMe, virtio) the kernel
+// does it when the node is synced.
+func (s *server) flush(ctx context.Context) error {
+	nodes := map[string]int{}
+	for _, m := range s.members {
+		if m.claim.node != nil {
+			nodes[m.Key()] = int(m.claim.node.Fd())
+		}
+	}
+	_, errs := each(ctx, s.members, s.writeTimeout+jobGrace, func(m Member) (_ struct{}, err error) {
+		defer caught(&err)
+		d, err := s.same(m)
+		if err != nil {
+			return struct{}{}, err
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
+		defer cancel()
+		if err := d.Flush(ctx); err != nil {
+			return struct{}{}, fmt.Errorf("flush %s: %w", m.Name, err)
+		}
+		if fd, has := nodes[m.Key()]; has && s.h.Live() && d.Transport != "ata" && d.Transport != "sas" {
+			if err := unix.Fsync(fd); err != nil {
+				return struct{}{}, fmt.Errorf("flush %s: fsync: %w", m.Name, err)
+			}
+		}
+		return struct{}{}, nil
+	})
+	return errors.Join(errs...)
+}
+
+// caught turns a panic in one member's job into its error: the others must still be restored.
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
+	}
+}

@@ -1,0 +1,69 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+
+	"qdsweep/sysfs"
+)
+
+// restoreAll puts back every member whose originals are recorded, all at once, and removes the entries of those that
+// read back. It is not interruptible. A member that fails stays recorded: it is tried again by the next call, and
+// gets no settings any more.
+func (s *server) restoreAll() []Restored {
+	var todo []*member
+	originals := map[string]sysfs.Snapshot{}
+	for _, m := range s.members {
+		if m.entry != nil {
+			todo = append(todo, m)
+			originals[m.Key()] = *m.entry.Snapshot
+		}
+	}
+	all := []Restored{}
+	if len(todo) == 0 {
+		return all
+	}
+	_, errs := each(context.Background(), todo, s.restoreTimeout+jobGrace, func(m Member) (struct{}, error) {
+		return struct{}{}, s.putBack(m, originals[m.Key()])
+	})
+	var back []*member
+	var entries []Entry
+	for i, m := range todo {
+		if errs[i] == nil {
+			back, entries = append(back, m), append(entries, *m.entry)
+			m.recorded = false
+		}
+	}
+	cleared := s.j.Clear(entries...)
+	for i, m := range todo {
+		r := Restored{Member: m.Identity, Name: m.Name}
+		m.applied = nil
+		switch {
+		case errs[i] != nil:
+			r.Err, r.ByHand, r.Stuck = errs[i].Error(), byHand(errs[i]), errors.Is(errs[i], sysfs.ErrStuck)
+			m.dead = "it could not be restored"
+		case cleared != nil:
+			// As it was, but still recorded. It keeps its entry, so it is not snapshotted again.
+			r.Err = "all settings are as they were, but: " + cleared.Error()
+		}
+		all = append(all, r)
+	}
+	if cleared == nil {
+		for _, m := range back {
+			m.entry = nil
+		}
+	}
+	return all
+}
+
+// putBack restores one member, on its thread, wherever the drive is now.
+func (s *server) putBack(m Member, original sysfs.Snapshot) (err error) {
+	defer caught(&err)
+	d, err := find(s.h, m)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.restoreTimeout)
+	defer cancel()
+	return d.Restore(ctx, original)
+}
