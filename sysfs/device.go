@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 )
@@ -10,7 +11,7 @@ import (
 type Identity string
 
 // FileName is the identity as a file name: different identities never share one. Everything but
-// letters, digits, '.', '_' and '-' becomes %XX.
+// letters, digits, '.', '_' and '-' becomes %XX; one too long for a file system ends in a hash.
 func (i Identity) FileName() string {
 	var b strings.Builder
 	for n := 0; n < len(i); n++ {
@@ -21,6 +22,9 @@ func (i Identity) FileName() string {
 		default:
 			fmt.Fprintf(&b, "%%%02X", c)
 		}
+	}
+	if b.Len() > 180 {
+		return fmt.Sprintf("%s%%%x", b.String()[:100], sha256.Sum256([]byte(i)))
 	}
 	return b.String()
 }

@@ -23,13 +23,13 @@ const (
 func (h Host) Consent(d Device, erase []string) Consent {
 	best := NotNamed
 	for _, e := range erase {
-		best = max(best, h.names1(d, e))
+		best = max(best, h.consentOf(d, e))
 	}
 	return best
 }
 
-// names1 tells how one argument names a device.
-func (h Host) names1(d Device, erase string) Consent {
+// consentOf tells how one argument names a device.
+func (h Host) consentOf(d Device, erase string) Consent {
 	switch {
 	case strings.HasPrefix(erase, "wwid:"), strings.HasPrefix(erase, "serial:"):
 		if d.is(erase) {
@@ -81,7 +81,7 @@ func (h Host) EraseArgument(d Device) string {
 		}
 	}
 	if d.Identity != "" {
-		return quote(string(d.Identity))
+		return quote(strings.TrimSuffix(string(d.Identity), ":")) // a serial without a model
 	}
 	return quote(fmt.Sprintf("%s:%d", strings.ReplaceAll(d.Name, "!", "/"), d.Bytes))
 }

@@ -53,7 +53,8 @@ func (h Host) Judge(ctx context.Context, s Stack, in Intent) (refusals []Refusal
 	if err != nil {
 		return nil, nil, err
 	}
-	refusals = append(refusals, judgeRoot(s, root)...)
+	onRoot := judgeRoot(s, root)
+	refusals = append(refusals, onRoot...)
 
 	used, more := h.judgeUses(sv, s, in)
 	refusals, notes = append(refusals, used...), append(notes, more...)
@@ -64,8 +65,10 @@ func (h Host) Judge(ctx context.Context, s Stack, in Intent) (refusals []Refusal
 	}
 	refusals, notes = append(refusals, twins...), append(notes, more...)
 
-	erased, more := h.judgeErase(ctx, s, in)
-	refusals, notes = append(refusals, erased...), append(notes, more...)
+	if len(onRoot) == 0 { // nobody is told how to erase the system
+		erased, more := h.judgeErase(ctx, s, in)
+		refusals, notes = append(refusals, erased...), append(notes, more...)
+	}
 
 	for _, a := range h.Arrays(s) {
 		if a.Syncing() {
@@ -215,6 +218,9 @@ func (h Host) fixUse(u Use) string {
 		if elsewhere != "" {
 			return "end " + elsewhere
 		}
+		if point == "/" {
+			return "choose another disk, or a directory on it: --directory DIR"
+		}
 		return "umount " + quote(point) + ", or sweep a directory on it: --directory " + quote(point)
 	case UseSwap:
 		return "swapoff " + quote(u.By)
@@ -314,7 +320,7 @@ func (h Host) judgeIdentity(s Stack) (refusals []Refusal, notes []string, err er
 func (h Host) judgeErase(ctx context.Context, s Stack, in Intent) (refusals []Refusal, notes []string) {
 	device := s.Directory == ""
 	for _, e := range in.Erase {
-		if !device || h.names1(s.Device, e) == NotNamed {
+		if !device || h.consentOf(s.Device, e) == NotNamed {
 			notes = append(notes, fmt.Sprintf("--erase %s names nothing that this sweep uses", quote(e)))
 		}
 	}
