@@ -215,14 +215,14 @@ func newQEMU(m machine, console io.Writer) *exec.Cmd {
 
 // startBound starts cmd from a thread that lives as long as cmd: Pdeathsig is sent when the *thread* that
 // forked ends, and Go ends idle threads.
-func startBound(cmd *exec.Cmd) (ended <-chan error, err error) {
-	started, over := make(chan error, 1), make(chan error, 1)
+func startBound(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
+	started, over := make(chan error, 1), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			over <- cmd.Wait()
+			_ = cmd.Wait() // why it ended is on its console
 			close(over)
 		}
 	}()

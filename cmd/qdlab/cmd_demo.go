@@ -49,7 +49,7 @@ func runDemo(cmd *cobra.Command, o demoOptions) error {
 	if err := replaceDemoFolder(dir); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "qdlab: booting a Linux guest with emulated drives (about 15 s where it is emulated throughout)\n")
+	fmt.Fprintf(cmd.ErrOrStderr(), "qdlab: booting a Linux guest with emulated drives (about 15 s where it is emulated throughout)\n")
 	return runJob(cmd, job{
 		Guest: kind, Args: []string{"sh", "/root/demo.sh"}, Dir: scratchFolder, Timeout: o.Timeout, Verbose: o.Verbose,
 		Add:    []addedFile{{Guest: "/root/demo.sh", Content: demoScript, Mode: 0o755}},

@@ -14,13 +14,13 @@ func guestsCommandLine() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, g := range guests() {
-				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%-6s %s\n", g.Name, g.Description)
+				fmt.Fprintf(cmd.OutOrStdout(), "%-6s %s\n", g.Name, g.Description)
 				for _, d := range g.Disks {
-					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "       %-7s %-15s %d MiB\n", d.Bus, d.Serial, d.MiB)
+					fmt.Fprintf(cmd.OutOrStdout(), "       %-7s %-15s %d MiB\n", d.Bus, d.Serial, d.MiB)
 				}
 				for _, m := range g.Modules {
 					if m.Options != "" {
-						_, _ = fmt.Fprintf(cmd.OutOrStdout(), "       module  %s %s\n", m.Name, m.Options)
+						fmt.Fprintf(cmd.OutOrStdout(), "       module  %s %s\n", m.Name, m.Options)
 					}
 				}
 			}
@@ -36,7 +36,7 @@ func packagesCommandLine() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if missing := missingTools(); len(missing) > 0 {
-				_, _ = fmt.Fprintln(cmd.OutOrStdout(), joined(missing))
+				fmt.Fprintln(cmd.OutOrStdout(), joined(missing))
 			}
 			return nil
 		},
@@ -57,7 +57,7 @@ func fetchCommandLine() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", k.Release, k.Image)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", k.Release, k.Image)
 			return nil
 		},
 	}

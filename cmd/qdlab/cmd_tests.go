@@ -125,10 +125,10 @@ func runLabTests(cmd *cobra.Command, o testOptions, patterns []string) error {
 			return err
 		}
 		added = append(added, addedFile{Guest: guestTestsFile, Content: text, Mode: 0o644})
-		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "=== guest %s: %d tests\n", g.Name, count)
+		fmt.Fprintf(cmd.OutOrStdout(), "=== guest %s: %d tests\n", g.Name, count)
 		started := time.Now()
 		exit, err := l.run(ctx, job{
-			Guest: g, Args: []string{"/usr/bin/qdlab", "guest-tests"}, Env: o.Env, Dir: scratchFolder, Add: added, Tools: o.Tools,
+			Guest: g, Args: []string{"/usr/bin/qdlab", "guest-tests"}, Env: append(ownEnvironment(os.Environ()), o.Env...), Dir: scratchFolder, Add: added, Tools: o.Tools,
 			Shares: []share{{Host: root, Guest: guestSource}}, Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
 			Timeout: o.Timeout, Verbose: o.Verbose,
 		})
@@ -137,14 +137,14 @@ func runLabTests(cmd *cobra.Command, o testOptions, patterns []string) error {
 		}
 		verdict := "ok  "
 		if err != nil {
-			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "qdlab:", err)
+			fmt.Fprintln(cmd.ErrOrStderr(), "qdlab:", err)
 		}
 		if err != nil || exit != 0 {
 			verdict = "FAIL"
 			failed = append(failed, g.Name)
 		}
 		ran = append(ran, g.Name)
-		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s\tguest %s\t%.1fs\n", verdict, g.Name, time.Since(started).Seconds())
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\tguest %s\t%.1fs\n", verdict, g.Name, time.Since(started).Seconds())
 	}
 	switch {
 	case len(ran) == 0:
@@ -153,6 +153,17 @@ func runLabTests(cmd *cobra.Command, o testOptions, patterns []string) error {
 		return fmt.Errorf("%w in: %s", errTests, strings.Join(failed, ", "))
 	}
 	return nil
+}
+
+// ownEnvironment picks what is meant for tests: QDSWEEP_CHAOS=long and its like reach the guest.
+func ownEnvironment(all []string) []string {
+	var own []string
+	for _, pair := range all {
+		if strings.HasPrefix(pair, "QDSWEEP_") {
+			own = append(own, pair)
+		}
+	}
+	return own
 }
 
 // compileLabTests compiles the packages that have lab tests, and lists those tests.

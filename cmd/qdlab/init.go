@@ -20,13 +20,13 @@ func runInit() {
 	_ = os.Setenv("PATH", "/usr/sbin:/usr/bin")
 	for _, m := range []struct{ kind, on string }{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}} {
 		if err := mountOn(m.kind, m.kind, m.on, 0, ""); err != nil {
-			_, _ = fmt.Fprintln(os.Stderr, "qdlab init:", err)
+			fmt.Fprintln(os.Stderr, "qdlab init:", err)
 		}
 	}
 	stage := exec.Command("/usr/bin/qdlab", "guest-main")
 	stage.Stdout, stage.Stderr = os.Stderr, os.Stderr
 	if err := stage.Start(); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "qdlab init: start the second stage:", err)
+		fmt.Fprintln(os.Stderr, "qdlab init: start the second stage:", err)
 		powerOff()
 	}
 	for {

@@ -95,7 +95,7 @@ func fetchKernel(ctx context.Context, into string, log io.Writer) error {
 	}
 	name, err := realKernelPackage(ctx)
 	if err != nil && os.Geteuid() == 0 {
-		_, _ = fmt.Fprintln(log, "qdlab: no package lists here: apt-get update")
+		fmt.Fprintln(log, "qdlab: no package lists here: apt-get update")
 		if out, updateErr := exec.CommandContext(ctx, "apt-get", "-q", "update").CombinedOutput(); updateErr != nil {
 			return fmt.Errorf("apt-get update: %w\n%s", updateErr, out)
 		}
@@ -114,7 +114,7 @@ func fetchKernel(ctx context.Context, into string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(log, "qdlab: fetching %s (%d MB, about 400 MB unpacked) into %s; it is not installed\n",
+	fmt.Fprintf(log, "qdlab: fetching %s (%d MB, about 400 MB unpacked) into %s; it is not installed\n",
 		name, (downloadSize(uris)+500_000)/1_000_000, into)
 	if _, err := aptGet(ctx, work, "download", name); err != nil {
 		return err

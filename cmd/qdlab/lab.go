@@ -39,7 +39,7 @@ func openLab(log io.Writer) (*lab, error) {
 }
 
 func (l *lab) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(l.log, "qdlab: "+format+"\n", args...)
+	fmt.Fprintf(l.log, "qdlab: "+format+"\n", args...)
 }
 
 // lock waits until no other guest runs: two emulated machines at once are both too slow to test anything.

@@ -57,10 +57,10 @@ func exitCode(err error, interrupted bool) int {
 	case errors.As(err, &status):
 		return int(status)
 	case interrupted:
-		_, _ = fmt.Fprintln(os.Stderr, "qdlab: interrupted")
+		fmt.Fprintln(os.Stderr, "qdlab: interrupted")
 		return 130
 	}
-	_, _ = fmt.Fprintln(os.Stderr, "qdlab:", err)
+	fmt.Fprintln(os.Stderr, "qdlab:", err)
 	if errors.As(err, &broken) && strings.HasPrefix(broken.Reason, "was not done") {
 		return exitTimeout
 	}

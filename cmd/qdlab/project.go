@@ -58,7 +58,7 @@ func (l *lab) buildProject(ctx context.Context, root string) (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(l.cache, "bin", "qdsweep")
-	return binary, goStatic(ctx, root, "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/qdsweep")
+	return binary, goStatic(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./cmd/qdsweep")
 }
 
 // goStatic runs the go command so that what it builds needs no library in the guest.

@@ -64,7 +64,7 @@ func rawTerminal(f *os.File) (restore func(), err error) {
 	fd := int(f.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
-		return func() {}, nil //nolint:nilerr // not a terminal: nothing to change
+		return func() {}, nil // not a terminal: nothing to change
 	}
 	raw := *before
 	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON

@@ -1,0 +1,86 @@
+# `make help` lists the targets. Each installs what it misses (apt, as root or through sudo), and says first
+# what and how much.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build unit test race lint fuzz fuzz-short bench demo lab lab-full chaos clean go lab-tools
+
+# The version comes from git, the date is the commit's: the same commit gives the same bytes.
+GIT     = git -c safe.directory='*'
+VERSION = $(shell $(GIT) describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  = $(shell $(GIT) rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+DATE    = $(shell TZ=UTC $(GIT) log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
+LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+
+LINT_VERSION := v2.15.0
+LINT         := .cache/golangci-lint-$(LINT_VERSION)/golangci-lint
+
+LAB_TIMEOUT ?= 20m# of one guest
+FUZZ_TIME   ?= 1m#  of one target
+BENCH       ?= .#   a regular expression of benchmarks
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+build: go ## bin/qdsweep and bin/qdlab, static
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+test: build lab-tools ## unit tests, the lab tier, each fuzz target for 10 s; a summary
+	@mkdir -p .cache; failed=0; summary=
+	for part in unit lab fuzz-short; do
+		echo "== $$part"; start=$$SECONDS; verdict='ok  '
+		$(MAKE) --no-print-directory $$part || { verdict=FAIL; failed=1; }
+		summary+="$$verdict"$$'\t'"$$part"$$'\t'"$$((SECONDS - start))s"$$'\n'
+	done
+	echo; echo "== summary"; printf '%s' "$$summary"
+	exit $$failed
+
+unit: go ## unit tests alone (V=-v shows each)
+	go test $(V) ./...
+
+race: go ## unit tests under the race detector
+	@.ci/install gcc libc6-dev
+	go test -race ./...
+
+lint: go $(LINT) ## golangci-lint, with the import rules of the layout
+	$(LINT) run ./...
+
+fuzz: go ## each fuzz target for a minute (FUZZ_TIME)
+	.ci/fuzz $(FUZZ_TIME)
+
+fuzz-short: go
+	.ci/fuzz 10s
+
+bench: go ## the engines against fio, and the tool's own overhead
+	@.ci/install fio
+	go test -run '^$$' -bench '$(BENCH)' ./workload/... ./sweep/...
+
+demo: build lab-tools ## the project's main job on emulated drives, two minutes; output in ./demo
+	bin/qdlab demo
+
+lab: build lab-tools ## the lab tier alone: tests as root under a real kernel
+	bin/qdlab test --timeout $(LAB_TIMEOUT) $(LAB)
+
+lab-full: build lab-tools ## the lab tier with its long variants
+	QDSWEEP_LAB=full bin/qdlab test --timeout 2h $(LAB)
+
+chaos: build lab-tools ## kill, crash and cut a sweep again and again (QDSWEEP_CHAOS=long)
+	QDSWEEP_CHAOS=long bin/qdlab test --timeout 3h --run '$(or $(RUN),(?i)chaos|kill|crash)' $(LAB)
+
+clean: ## what make has built (not the lab's kernel in ~/.cache/qdsweep-lab)
+	rm -rf bin .cache demo bench
+
+go:
+	@.ci/go-version
+
+lab-tools: build
+	@packages=$$(bin/qdlab packages); [ -z "$$packages" ] || .ci/install $$packages
+
+$(LINT): | go
+	@echo "building golangci-lint $(LINT_VERSION) into .cache (once: about 4 minutes on two cores, 300 MB of modules)"
+	GOFLAGS= GOBIN=$(CURDIR)/$(dir $(LINT)) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+# A recipe is one script: conditions and loops need no backslashes.
+.ONESHELL:
