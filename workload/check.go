@@ -200,7 +200,7 @@ func (s Spec) each(bytes int64) int64 {
 	case s.Type == "dd" && s.Size > 0:
 		return s.Size
 	case s.Type == "dd":
-		return bytes / int64(s.Processes)
+		return bytes / int64(s.Processes) &^ 4095 // every drive's block divides that
 	case s.sequential():
 		return s.driven(bytes) / int64(s.walkers())
 	default:

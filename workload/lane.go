@@ -1,0 +1,262 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+
+	"qdsweep/workload/ioengine"
+)
+
+const (
+	// Latencies from 64 ns (finer is only noise of the clock) to an hour, to three digits: 200 KiB a
+	// thread, of which only what is used becomes resident.
+	shortest = int64(64)
+	longest  = int64(3600) * 1e9
+)
+
+// lane is one thread of a workload: its own descriptor, engine, buffers, offsets and histogram, so that
+// its loop takes no lock and allocates nothing.
+type lane struct {
+	group  int // which result it belongs to
+	number int
+	what   string // for messages
+	device bool   // whose size is known, so that nothing inside it can be missing
+	engine string
+	depth  int
+	block  int64
+	read   int // percent of operations that read: 100, 0, or a mix
+	walk   walk
+	rng    rng
+	open   func() (*os.File, error) // nil: the null engine, which needs none
+	sync   bool                     // fsync at the end, inside the clock
+
+	file  *os.File
+	io    ioengine.Engine
+	arena *ioengine.Arena
+
+	ops    []ioengine.Op
+	done   []ioengine.Completion
+	flight []flight // by slot
+	flying int
+	broken bool // operations may still be in flight: nothing of it is given back
+
+	latency           *hdrhistogram.Histogram
+	bytes, operations int64
+	errors            int64
+	last              int64 // last counted completion
+	finished          int64 // when all was done, the final fsync included
+	err               *failure
+	cpu               int64 // of this thread, ns
+}
+
+// flight is what is in flight in a slot.
+type flight struct {
+	issued, offset int64
+	length         int32
+	write          bool
+}
+
+// failure is the first thing that went wrong in a lane.
+type failure struct {
+	at    int64
+	errno syscall.Errno
+	lost  bool
+	text  string
+}
+
+// setup opens everything, on the lane's own thread: rings belong to the thread that made them.
+func (l *lane) setup() error {
+	fd := -1
+	if l.open != nil {
+		f, err := l.open()
+		if err != nil {
+			return err
+		}
+		l.file, fd = f, int(f.Fd())
+	}
+	arena, err := ioengine.NewArena(l.depth, int(l.block))
+	if err != nil {
+		return err
+	}
+	l.arena = arena
+	if l.read < 100 {
+		for slot := range l.depth {
+			fill(arena.Buffer(uint32(slot)), &l.rng)
+		}
+	}
+	if l.io, err = ioengine.Open(l.engine, ioengine.Config{FD: fd, Depth: l.depth, Arena: arena}); err != nil {
+		return err
+	}
+	l.ops = make([]ioengine.Op, 0, l.depth)
+	l.done = make([]ioengine.Completion, l.depth)
+	l.flight = make([]flight, l.depth)
+	l.latency = hdrhistogram.New(shortest, longest, 3)
+	return nil
+}
+
+func (l *lane) close() {
+	if l.broken {
+		return // the kernel may still write into the buffers: they stay mapped until the process ends
+	}
+	if l.io != nil {
+		_ = l.io.Close()
+	}
+	if l.arena != nil {
+		_ = l.arena.Close()
+	}
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+}
+
+// run keeps the depth busy until the window ends or the walk does, then waits for what is in flight.
+// Only what completes inside the window counts: what began before it does, what ends after it does not.
+func (l *lane) run(w Window, stop *atomic.Bool) {
+	var begin unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &begin)
+	l.loop(w, stop)
+	if l.err == nil && l.sync && l.file != nil {
+		if err := unix.Fsync(int(l.file.Fd())); err != nil {
+			l.fail(nanotime(), errnoOf(err), fmt.Sprintf("fsync of %s", l.what), false)
+		}
+	}
+	l.finished = nanotime()
+	var end unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &end)
+	l.cpu = end.Utime.Nano() + end.Stime.Nano() - begin.Utime.Nano() - begin.Stime.Nano()
+	if l.err != nil {
+		stop.Store(true)
+	}
+}
+
+func (l *lane) loop(w Window, stop *atomic.Bool) {
+	now := nanotime()
+	l.ops = l.ops[:0]
+	for slot := range l.depth {
+		if !l.issue(uint32(slot), now) {
+			break
+		}
+	}
+	for {
+		if len(l.ops) > 0 {
+			if err := l.io.Submit(l.ops); err != nil {
+				l.abandon(err)
+				return
+			}
+			l.ops = l.ops[:0]
+		}
+		if l.flying == 0 {
+			return
+		}
+		n, err := l.io.Reap(1, l.done)
+		now = nanotime()
+		if err != nil {
+			l.abandon(err)
+			return
+		}
+		more := now < w.End && l.err == nil && !stop.Load()
+		for i := range l.done[:n] {
+			slot, result := l.done[i].Slot, l.done[i].Result
+			l.flying--
+			if result != l.flight[slot].length {
+				l.complain(slot, result, now)
+				more = false
+				continue
+			}
+			if now >= w.Start && now < w.End {
+				l.bytes += int64(result)
+				l.operations++
+				l.last = now
+				_ = l.latency.RecordValue(min(now-l.flight[slot].issued, longest))
+			}
+			if more {
+				l.issue(slot, now)
+			}
+		}
+	}
+}
+
+// issue puts the walk's next operation into a free slot.
+func (l *lane) issue(slot uint32, now int64) bool {
+	offset, length, ok := l.walk.next()
+	if !ok {
+		return false
+	}
+	write := l.read == 0 || l.read < 100 && int(l.rng.below(100)) >= l.read
+	if write {
+		stamp(l.arena.Buffer(slot)[:length], &l.rng)
+	}
+	l.flight[slot] = flight{issued: now, offset: offset, length: int32(length), write: write}
+	l.ops = append(l.ops, ioengine.Op{Offset: offset, Length: uint32(length), Slot: slot, Write: write})
+	l.flying++
+	return true
+}
+
+// complain is about an operation that did not do what it should. 0 bytes inside a device is how a drive
+// that was pulled reads, and ENOSPC inside it how it writes.
+func (l *lane) complain(slot uint32, result int32, now int64) {
+	l.errors++
+	f := l.flight[slot]
+	did := "read"
+	if f.write {
+		did = "write"
+	}
+	text := fmt.Sprintf("%s of %d bytes at %d of %s", did, f.length, f.offset, l.what)
+	switch {
+	case result < 0:
+		l.fail(now, syscall.Errno(-result), text, false)
+	case result == 0:
+		l.fail(now, 0, text+" gave 0 bytes", l.device)
+	default:
+		l.fail(now, 0, fmt.Sprintf("%s gave only %d bytes", text, result), false)
+	}
+}
+
+func (l *lane) abandon(err error) {
+	l.broken = l.flying > 0
+	l.errors++
+	l.fail(nanotime(), errnoOf(err), fmt.Sprintf("%s, thread %d: %v", l.what, l.number, err), false)
+}
+
+func (l *lane) fail(at int64, errno syscall.Errno, text string, lost bool) {
+	if l.err != nil {
+		return
+	}
+	if errno != 0 {
+		text += ": " + errno.Error()
+	}
+	lost = lost || errno == unix.ENODEV || errno == unix.ENXIO || errno == unix.ENOMEDIUM
+	l.err = &failure{at: at, errno: errno, text: text, lost: lost}
+}
+
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return 0
+}
+
+// noTime is the end of a window that ends with the work.
+const noTime = int64(math.MaxInt64)
+
+// serve is what a lane's goroutine does.
+func (l *lane) serve(ready chan<- error, start <-chan Window, stop *atomic.Bool, finished func()) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	defer finished()
+	defer l.close()
+	ready <- l.setup()
+	w, ok := <-start
+	if !ok {
+		return
+	}
+	l.run(w, stop)
+}

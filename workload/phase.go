@@ -1,0 +1,244 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+// phase is lanes that start together and are timed by one window. Readers and writers that are told
+// apart are two groups of one phase.
+type phase struct {
+	names   []string // a result each, by lane.group
+	target  Target
+	spec    Spec
+	lanes   []*lane
+	runtime time.Duration // 0: until the walks end
+	warmup  time.Duration
+}
+
+// run does the phase: everything opened and resident first, then a barrier, then the clock.
+func (p *phase) run() []Result {
+	defer quiet(len(p.lanes))()
+
+	ready := make(chan error, len(p.lanes))
+	start := make(chan Window, len(p.lanes))
+	var stop atomic.Bool
+	var lanes sync.WaitGroup
+	for _, l := range p.lanes {
+		lanes.Add(1)
+		go l.serve(ready, start, &stop, lanes.Done)
+	}
+	var errs []error
+	for range p.lanes {
+		errs = append(errs, <-ready)
+	}
+	if err := errors.Join(errs...); err != nil {
+		close(start)
+		lanes.Wait()
+		return p.failed(first(errs))
+	}
+	done := make(chan struct{})
+	go func() { lanes.Wait(); close(done) }()
+
+	before := processTime()
+	now := nanotime()
+	w := Window{Start: now + int64(p.warmup), End: noTime}
+	if p.runtime > 0 {
+		w.End = w.Start + int64(p.runtime)
+	}
+	for range p.lanes {
+		start <- w
+	}
+	var after cpuTime
+	if p.runtime > 0 {
+		if p.warmup > 0 {
+			sleepUntil(w.Start, done)
+			before = processTime()
+		}
+		sleepUntil(w.End, done)
+		after = processTime()
+		<-done
+	} else {
+		<-done
+		after = processTime()
+		w.End = w.Start
+		for _, l := range p.lanes {
+			w.End = max(w.End, l.finished)
+		}
+	}
+	return p.results(w, cpuTime{after.user - before.user, after.system - before.system})
+}
+
+// results sums the lanes up, a group a result.
+func (p *phase) results(w Window, cpu cpuTime) []Result {
+	if f := p.firstFailure(); f != nil {
+		w.End = max(w.Start, min(w.End, f.at))
+		results := p.blank()
+		for i := range results {
+			r := &results[i]
+			r.Window, r.Err, r.Errno, r.Lost = w, f.text, int(f.errno), f.lost
+			for _, l := range p.lanes {
+				if l.group == i {
+					r.Errors += l.errors
+				}
+			}
+		}
+		return results
+	}
+	results := p.blank()
+	var all int64
+	for _, l := range p.lanes {
+		all += l.cpu
+	}
+	for i := range results {
+		r := &results[i]
+		r.Window = w
+		latency := hdrhistogram.New(shortest, longest, 3)
+		slowest, firstDone, lastDone, share := math.Inf(1), int64(math.MaxInt64), w.Start, int64(0)
+		for _, l := range p.lanes {
+			if l.group != i {
+				continue
+			}
+			r.Bytes += l.bytes
+			r.Operations += l.operations
+			r.PerThreadBytes = append(r.PerThreadBytes, l.bytes)
+			latency.Merge(l.latency)
+			share += l.cpu
+			end := w.End
+			if p.runtime == 0 {
+				end = l.finished
+			}
+			if seconds := (Window{w.Start, end}).Seconds(); seconds > 0 {
+				slowest = min(slowest, float64(l.bytes)/seconds)
+			}
+			if l.operations > 0 {
+				firstDone, lastDone = min(firstDone, l.last), max(lastDone, l.last)
+			}
+		}
+		if r.Operations == 0 {
+			r.Err = fmt.Sprintf("%s: not one operation was completed in %s", r.Phase, FormatDuration(time.Duration(w.End-w.Start)))
+			continue
+		}
+		if !math.IsInf(slowest, 1) {
+			r.SlowestBytesPerS = slowest
+		}
+		r.FirstDoneS, r.LastDoneS = (Window{w.Start, firstDone}).Seconds(), (Window{w.Start, lastDone}).Seconds()
+		r.Latency = summary(latency)
+		// The process does nothing else, and kernel threads that work for it (io_uring's) are counted.
+		// Of groups, each gets its threads' share.
+		part := 1.0
+		if len(results) > 1 && all > 0 {
+			part = float64(share) / float64(all)
+		}
+		r.CPUUserS, r.CPUSysS = cpu.user.Seconds()*part, cpu.system.Seconds()*part
+	}
+	return results
+}
+
+func (p *phase) blank() []Result {
+	results := make([]Result, len(p.names))
+	for i := range results {
+		results[i] = Result{Phase: p.names[i], Engine: p.lanes[0].engine, BlockSize: p.spec.BlockSize, IODepth: p.lanes[0].depth}
+		for _, l := range p.lanes {
+			if l.group == i {
+				results[i].Threads++
+			}
+		}
+	}
+	return results
+}
+
+// failed is the result of a phase that could not begin.
+func (p *phase) failed(err error) []Result {
+	f := failureOf(err)
+	results := p.blank()
+	now := nanotime()
+	for i := range results {
+		results[i].Window = Window{now, now}
+		results[i].Err, results[i].Errno, results[i].Lost = f.text, int(f.errno), f.lost
+	}
+	return results
+}
+
+func failureOf(err error) *failure {
+	var l lane
+	l.fail(nanotime(), errnoOf(err), "", false)
+	l.err.text = err.Error()
+	return l.err
+}
+
+// firstFailure is the one that came first; whether the device is gone is asked of it and of the device.
+func (p *phase) firstFailure() *failure {
+	var first *failure
+	lost := false
+	for _, l := range p.lanes {
+		if l.err == nil {
+			continue
+		}
+		lost = lost || l.err.lost
+		if first == nil || l.err.at < first.at {
+			first = l.err
+		}
+	}
+	if first != nil {
+		first.lost = lost || p.target.gone(first.errno)
+		if first.lost {
+			first.text = "device lost: " + first.text
+		}
+	}
+	return first
+}
+
+func first(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func summary(h *hdrhistogram.Histogram) Latency {
+	us := func(ns int64) float64 { return float64(ns) / 1000 }
+	return Latency{
+		MeanUS: h.Mean() / 1000,
+		P50US:  us(h.ValueAtQuantile(50)), P95US: us(h.ValueAtQuantile(95)),
+		P99US: us(h.ValueAtQuantile(99)), P999US: us(h.ValueAtQuantile(99.9)),
+		MaxUS: us(h.Max()), Count: h.TotalCount(),
+	}
+}
+
+type cpuTime struct{ user, system time.Duration }
+
+// processTime is the CPU time of this process up to now.
+func processTime() cpuTime {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		return cpuTime{}
+	}
+	return cpuTime{time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano())}
+}
+
+// quiet keeps the Go runtime out of the measurement: no collection begins while lanes run (they allocate
+// nothing), and there is a P for each lane, since a lane keeps its P while it waits in the kernel.
+func quiet(lanes int) (restore func()) {
+	runtime.GC()
+	percent := debug.SetGCPercent(-1)
+	limit := debug.SetMemoryLimit(math.MaxInt64)
+	processors := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(max(processors, runtime.NumCPU()) + lanes)
+	return func() {
+		runtime.GOMAXPROCS(processors)
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(percent)
+	}
+}

@@ -1,0 +1,92 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"qdsweep/sweep/wire"
+)
+
+// request is one thing that the worker is asked to do. The target's descriptor comes with it.
+type request struct {
+	Do           string // prepare or run
+	Spec         Spec
+	Directory    bool
+	Name         string
+	Bytes        int64
+	LogicalBlock int
+	Seed         uint64
+}
+
+type reply struct {
+	Results []Result
+	Err     string
+	Errno   int
+}
+
+// Serve is the worker process: it does what comes over the line, one thing at a time, until the line
+// ends. An error of the I/O is in the reply; a panic ends the process, which is that run's error at the
+// other end.
+func Serve(ctx context.Context, conn *wire.Conn) error {
+	for {
+		var q request
+		files, err := conn.ReceiveContext(ctx, &q)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+		r := q.serve(files)
+		for _, f := range files {
+			_ = f.Close()
+		}
+		if err := conn.SendContext(ctx, r); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+	}
+}
+
+func (q request) serve(files []*os.File) reply {
+	t := Target{Name: q.Name, Bytes: q.Bytes, LogicalBlock: q.LogicalBlock}
+	switch {
+	case len(files) == 1 && q.Directory:
+		t.Dir = files[0]
+	case len(files) == 1:
+		t.File = files[0]
+	case q.Spec.Engine != "null":
+		return reply{Err: fmt.Sprintf("%s: %d descriptors came with the request", q.Name, len(files))}
+	}
+	q.Spec.Engine = AutoEngine(q.Spec)
+	var err error
+	switch q.Do {
+	case "prepare":
+		err = prepare(q.Spec, t, q.Seed)
+	case "run":
+		if err = q.Spec.CheckTarget(t.Bytes, t.LogicalBlock, q.Directory); err == nil {
+			return reply{Results: execute(q.Spec, t, q.Seed)}
+		}
+		// Known before anything was opened, so it is told as the first phase's failure.
+		r := Result{Phase: q.Spec.Phases()[0], Engine: q.Spec.Engine, BlockSize: q.Spec.BlockSize, Err: strings.ReplaceAll(err.Error(), "\n", "; ")}
+		return reply{Results: []Result{r}}
+	default:
+		err = fmt.Errorf("the worker cannot %q", q.Do)
+	}
+	if err != nil {
+		return reply{Err: err.Error(), Errno: int(errnoOf(err))}
+	}
+	return reply{}
+}
+
+func execute(s Spec, t Target, seed uint64) []Result {
+	switch s.Type {
+	case "dd":
+		return runDD(s, t, seed)
+	default:
+		return runIO(s, t, seed)
+	}
+}
