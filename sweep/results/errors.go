@@ -43,12 +43,21 @@ func (e *HeaderError) Error() string {
 	}
 	var parts []string
 	if len(e.Missing) > 0 {
-		parts = append(parts, "lacks "+strings.Join(e.Missing, ", "))
+		parts = append(parts, "lacks "+some(e.Missing))
 	}
 	if len(e.Extra) > 0 {
-		parts = append(parts, "has also "+strings.Join(e.Extra, ", "))
+		parts = append(parts, "has also "+some(e.Extra))
 	}
 	return fmt.Sprintf("the header is not that of schema %d: it %s", Schema, strings.Join(parts, " and "))
+}
+
+// some names a few of many.
+func some(names []string) string {
+	const few = 4
+	if len(names) > few+1 {
+		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
+	}
+	return strings.Join(names, ", ")
 }
 
 // SchemaError is a row of a schema that this version does not read.

@@ -81,13 +81,17 @@ func (f *File) open() error {
 	}
 	s := newScanner(io.NewSectionReader(f.f, 0, 1<<62))
 	if err := s.readHeader(); err != nil {
-		if !headerTorn(s) {
+		size, torn, statErr := f.headerTorn()
+		if statErr != nil {
+			return statErr
+		}
+		if !torn {
 			return &ForeignError{f.path, f.sweep, err}
 		}
 		// The header is the first thing ever written: what is left of it has
 		// no run behind it.
-		if s.offset > 0 {
-			f.torn = &TornError{Line: 1, Bytes: s.offset, Reason: "half a header"}
+		if size > 0 {
+			f.torn = &TornError{Line: 1, Bytes: size, Reason: "half a header"}
 			if err := f.setAside(); err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,15 +10,37 @@ import (
 )
 
 // headerTorn says whether a file whose header could not be read is one whose
-// making was cut short: empty, the beginning of our header, or a block of NULs
-// that a power cut left in its place. Anything else is somebody's file.
-func headerTorn(s *scanner) bool {
-	line := bytes.TrimRight(s.header, "\x00")
-	return s.line <= 1 && int64(len(s.header)) == s.offset && bytes.HasPrefix(Header(), line)
+// making was cut short, and how long it is: empty, or all of it is what our
+// header has at that place, or a NUL that a power cut left there. Anything else is
+// somebody's file.
+func (f *File) headerTorn() (size int64, torn bool, err error) {
+	info, err := f.f.Stat()
+	if err != nil {
+		return 0, false, err
+	}
+	const most = 64 << 10 // a block that was never written, on any file system
+	size = info.Size()
+	if size > most {
+		return size, false, nil
+	}
+	left := make([]byte, size)
+	if _, err := f.f.ReadAt(left, 0); err != nil {
+		return size, false, fmt.Errorf("read %s: %w", f.path, err)
+	}
+	header := Header()
+	for i, b := range left {
+		if b != 0 && (i >= len(header) || b != header[i]) {
+			return size, false, nil
+		}
+	}
+	return size, true, nil
 }
 
 // scan goes through the whole runs of the file and finds where they end.
 func (f *File) scan(s *scanner) error {
+	if err := s.exactHeader(); err != nil {
+		return &ForeignError{f.path, f.sweep, err}
+	}
 	f.size = s.offset
 	for {
 		rows, before, err := s.run()

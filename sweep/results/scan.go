@@ -23,8 +23,9 @@ type scanner struct {
 	line   int   // number of the line last read, from 1
 	offset int64 // behind the line last read
 
-	fields []int // of the file's columns, the field of Row; -1 unknown
-	header []byte
+	fields []int    // of the file's columns, the field of Row; -1 unknown
+	header []byte   // its line
+	extra  []string // columns unknown here
 	cell   bytes.Reader
 	cellIn *bufio.Reader
 
@@ -118,9 +119,6 @@ func (s *scanner) readHeader() error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return &HeaderError{Reason: "the file is empty"}
-	case errors.Is(err, errNoNewline):
-		s.header = bytes.Clone(line)
-		return &HeaderError{Reason: err.Error()}
 	case err != nil:
 		return &HeaderError{Reason: err.Error()}
 	}
@@ -132,12 +130,11 @@ func (s *scanner) readHeader() error {
 	}
 	known := Columns()
 	missing := Columns()
-	var extra []string
 	for _, name := range cells {
 		i := slices.Index(known, name)
 		s.fields = append(s.fields, i)
 		if i < 0 {
-			extra = append(extra, shorten(name))
+			s.extra = append(s.extra, shorten(name))
 			continue
 		}
 		known[i] = "" // the second of two columns with one name is unknown
@@ -147,9 +144,23 @@ func (s *scanner) readHeader() error {
 		return &HeaderError{Reason: fmt.Sprintf("%q", shorten(strings.Join(cells, ",")))}
 	}
 	if len(missing) > 0 {
-		return &HeaderError{Missing: missing, Extra: extra}
+		return &HeaderError{Missing: missing, Extra: s.extra}
 	}
 	return nil
+}
+
+// exactHeader, right after readHeader, says whether rows of this version can be appended below the
+// header: a reader may find columns by name, a writer may not add rows of
+// another width or order.
+func (s *scanner) exactHeader() error {
+	header := Header()
+	if s.offset == int64(len(header)) && bytes.Equal(s.header, header[:len(header)-1]) {
+		return nil
+	}
+	if len(s.extra) > 0 {
+		return &HeaderError{Extra: s.extra}
+	}
+	return &HeaderError{Reason: "its columns are ours, and not written as we write them: something saved it anew"}
 }
 
 func (s *scanner) parse(line []byte) (Row, error) {
