@@ -61,6 +61,9 @@ func exitCode(err error, interrupted bool) int {
 		return 130
 	}
 	fmt.Fprintln(os.Stderr, "qdlab:", err)
+	if errors.Is(err, errTests) {
+		return exitTests
+	}
 	if errors.As(err, &broken) && strings.HasPrefix(broken.Reason, "was not done") {
 		return exitTimeout
 	}

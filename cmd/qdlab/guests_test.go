@@ -1,0 +1,84 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestGuestTable(t *testing.T) {
+	names := map[string]bool{}
+	for _, g := range guests() {
+		t.Run(g.Name, func(t *testing.T) {
+			assert.False(t, names[g.Name], "named twice")
+			names[g.Name] = true
+			assert.Regexp(t, `^[a-z]+$`, g.Name, "test names are made of it")
+			assert.NotEmpty(t, g.Description)
+			serials := map[string]bool{scratchSerial: true}
+			sata := 0
+			for _, d := range g.Disks {
+				assert.False(t, serials[d.Serial], "serial %s twice", d.Serial)
+				serials[d.Serial] = true
+				assert.LessOrEqual(t, len(d.Serial), 20)
+				assert.Positive(t, d.MiB)
+				if d.Bus == busSATA {
+					sata++
+				} else {
+					assert.Zero(t, d.WWN)
+				}
+			}
+			assert.LessOrEqual(t, sata, 6, "the AHCI controller has six ports")
+			assert.True(t, g.RootDisk == "" || serials[g.RootDisk])
+			assert.Equal(t, len(g.Disks)+g.RAMDrives+1, g.drives())
+		})
+	}
+	_, err := lookupGuest("sata")
+	require.NoError(t, err)
+	_, err = lookupGuest("floppy")
+	require.ErrorContains(t, err, `"floppy": there are sata, delay, all, root`)
+}
+
+func TestGuestOfTest(t *testing.T) {
+	for name, want := range map[string]string{
+		"TestLabSataQueueDepth": "sata", "TestLabDelay": "delay", "TestLabAll_x": "all", "TestLabRoot2": "root",
+		"TestLabAllocation": "", "TestLabQueueDepth": "", "TestLab": "",
+	} {
+		kind, err := guestOfTest(name)
+		if want == "" {
+			assert.ErrorContains(t, err, "TestLabSata…", name)
+			continue
+		}
+		require.NoError(t, err, name)
+		assert.Equal(t, want, kind, name)
+	}
+}
+
+func TestMachineArguments(t *testing.T) {
+	g, err := lookupGuest("all")
+	require.NoError(t, err)
+	m := machine{
+		Guest: g, Kernel: "vmlinuz", Initramfs: "initramfs", Accelerator: "tcg", Socket: "/tmp/a,b/port", Images: map[string]string{},
+		Shares: []share{{Host: "/src", Guest: "/src"}, {Host: "/o,ut", Guest: "/out", Write: true}},
+	}
+	for _, d := range g.Disks {
+		m.Images[d.Serial] = "/images/" + d.Serial
+	}
+	m.Images[scratchSerial] = "/images/scratch"
+	line := strings.Join(m.arguments(), " ")
+	for _, part := range []string{
+		"-accel tcg", "-no-reboot", "panic=-1",
+		"socket,id=port,path=/tmp/a,,b/port",
+		"ide-hd,drive=drive0,serial=QDLAB-SATA-1,bus=ide.0,wwn=0x5000c5000abc0001",
+		"ide-hd,drive=drive3,serial=QDLAB-SATA-4,bus=ide.3 ",
+		"nvme,drive=drive4,serial=QDLAB-NVME-1", "virtio-blk-pci,drive=drive5,serial=QDLAB-VIRTIO-1", "virtio-blk-pci,drive=drive6,serial=QDLAB-SCRATCH",
+		"local,path=/src,mount_tag=share0,security_model=none,multidevs=remap,readonly=on",
+		"local,path=/o,,ut,mount_tag=share1,security_model=none,multidevs=remap",
+	} {
+		assert.Contains(t, line+" ", part)
+	}
+	assert.NotContains(t, line, "share1,security_model=none,multidevs=remap,readonly")
+	m.Accelerator = "kvm"
+	assert.Contains(t, strings.Join(m.arguments(), " "), "-accel kvm -cpu host")
+}
