@@ -43,7 +43,7 @@ func (p *Plan) planKnobs(ctx context.Context, h sysfs.Host, o PlanOptions) ([]sy
 	if !raised {
 		for _, k := range p.Knobs {
 			for _, m := range k.Members {
-				raises(&found, k, m, p.skip)
+				p.raises(&found, k, m)
 			}
 		}
 	}
@@ -163,7 +163,8 @@ func withReason(text, reason string) string {
 
 // raises refuses levels above what a member has now: somebody may have lowered it because the drive, its cable or its
 // port multiplier locks up otherwise, and a write cache that is off may be off so that a power cut loses nothing.
-func raises(found *grouped, k PlannedKnob, m MemberState, skip map[Level]string) {
+// Levels that the member cannot have anyway are not among them.
+func (p *Plan) raises(found *grouped, k PlannedKnob, m MemberState) {
 	if !m.Allowed.Writable || m.Now == "" {
 		return
 	}
@@ -171,7 +172,7 @@ func raises(found *grouped, k PlannedKnob, m MemberState, skip map[Level]string)
 	number := err == nil && m.Allowed.Levels == nil
 	var above []string
 	for _, level := range k.Levels {
-		if skip[Level{k.Name, level}] != "" {
+		if p.cannot(k.Name, level, m) != "" {
 			continue
 		}
 		if n, err := strconv.Atoi(level); number && err == nil && n > now {

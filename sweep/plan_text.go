@@ -241,7 +241,7 @@ func (p *Plan) textRuns(out *planText) {
 	}
 	out.field("runs", text)
 	if p.skipped > 0 {
-		out.field("", fmt.Sprintf("%s of them are planned as skipped", plural(p.skipped*p.Profile.Repeats, "run")))
+		out.field("", fmt.Sprintf("%d of them are planned as skipped", p.skipped*p.Profile.Repeats))
 	}
 	for i, reason := range p.LeftOut {
 		out.field("", first(i, "left out by rule: ")+reason)

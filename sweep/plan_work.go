@@ -74,7 +74,8 @@ func (p *Plan) planWork() []sysfs.Refusal {
 			for _, line := range strings.Split(err.Error(), "\n") {
 				if !said[line] {
 					said[line] = true
-					refusals = append(refusals, sysfs.Refusal{Device: p.Stack.Target, Reason: line})
+					refusals = append(refusals, sysfs.Refusal{Device: p.Stack.Target, Reason: line,
+						Fix: "change the workload in the profile, or give another target (--device, --directory)"})
 				}
 			}
 		}

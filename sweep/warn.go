@@ -28,11 +28,12 @@ func (p *Plan) warn(ctx context.Context) []string {
 	return all
 }
 
-// deepest is the highest level of queue_depth in the matrix; 0 when it is no axis.
+// deepest is the highest level of queue_depth that is not skipped; 0 when it is no axis.
 func (p *Plan) deepest() int {
 	deepest := 0
 	for _, level := range p.Profile.Matrix.levelsOf("queue_depth") {
-		if n, err := strconv.Atoi(level); err == nil {
+		n, err := strconv.Atoi(level)
+		if err == nil && (p.Profile.Unsupported != Skip || p.skip[Level{"queue_depth", level}] == "") {
 			deepest = max(deepest, n)
 		}
 	}

@@ -1,0 +1,30 @@
+package profiles_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qdsweep/profiles"
+)
+
+func TestShippedProfiles(t *testing.T) {
+	assert.Equal(t, []string{"depth-ladder", "iodepth-ladder", "max-sectors", "ncq-on-off", "quick"}, profiles.Names())
+	list, err := profiles.List()
+	require.NoError(t, err)
+	require.Len(t, list, 5)
+	for _, p := range list {
+		assert.NotEmpty(t, p.Description, p.Name)
+		text, err := profiles.Open(p.Name)
+		require.NoError(t, err)
+		assert.NotEmpty(t, text)
+	}
+}
+
+func TestNoSuchProfile(t *testing.T) {
+	for _, name := range []string{"nothing", "", "../profiles/quick", "quick.yaml"} {
+		_, err := profiles.Open(name)
+		assert.Error(t, err, name)
+	}
+}
