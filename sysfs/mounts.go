@@ -196,15 +196,10 @@ func parseSwaps(text string) ([]Swap, error) {
 		if len(f) == 0 || n == 0 && f[0] == "Filename" {
 			continue
 		}
-		// A removed swap file is "/swapfile (deleted)" with the blank escaped in newer kernels only.
 		if len(f) < 5 || !strings.HasPrefix(f[0], "/") {
 			return nil, fmt.Errorf("swaps line %d: %q is no swap area", n+1, line)
 		}
-		kind := f[1]
-		if kind == "(deleted)" || kind == "\\040(deleted)" {
-			kind = f[2]
-		}
-		swaps = append(swaps, Swap{Name: unescape(f[0]), File: kind != "partition"})
+		swaps = append(swaps, Swap{Name: unescape(f[0]), File: f[1] != "partition"})
 	}
 	return swaps, nil
 }
