@@ -49,7 +49,7 @@ func dirTarget(t *testing.T) Target {
 	return Target{Dir: d, Name: d.Name(), LogicalBlock: 512}
 }
 
-func spec(t *testing.T, typ string, pairs ...string) Spec {
+func spec(t testing.TB, typ string, pairs ...string) Spec {
 	t.Helper()
 	values := map[string]string{}
 	for _, p := range pairs {

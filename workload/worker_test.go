@@ -14,7 +14,7 @@ import (
 	"qdsweep/sweep/wire"
 )
 
-func startWorker(t *testing.T, role string, stderr ...*os.File) (*Worker, *[]int) {
+func startWorker(t testing.TB, role string, stderr ...*os.File) (*Worker, *[]int) {
 	t.Helper()
 	var pids []int
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
