@@ -1,0 +1,345 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"qdsweep/sweep/keeper"
+	"qdsweep/sweep/results"
+	"qdsweep/sysfs"
+	"qdsweep/workload"
+)
+
+// restoreLimit bounds one restore, write caches included (design section 4: 60 s at most, then named).
+const restoreLimit = 60 * time.Second
+
+// transaction is one run from its gate to its rows. Its steps are sticky: once it has ended, the steps that would touch or measure
+// something do nothing, and what must happen all the same (restore) happens.
+type transaction struct {
+	run     Run
+	specs   []workload.Spec
+	set     []sysfs.Setting
+	started time.Time
+	mono    int64 // CLOCK_MONOTONIC at started, ns: tells a step of the wall clock from time that passed
+	until   time.Time
+
+	touched  bool // something may have been changed: it has to be put back
+	applied  []keeper.Applied
+	phases   []phase
+	failed   *failure // what makes the run's row failed
+	skipped  string
+	suspect  []string // reasons that make every row suspect
+	remarks  []string // reasons that leave the rows ok
+	drain    time.Duration
+	drained  bool
+	restored bool
+
+	end error // the run is given up: it gets no row and is remaining
+}
+
+// phase is a result of the workload with what the members were seen doing in its window.
+type phase struct {
+	spec   workload.Spec
+	result workload.Result
+	seen   summary
+}
+
+// failure is why a run failed: the phase it happened in, empty before any, and the reason for the row.
+type failure struct {
+	spec   *workload.Spec
+	reason string
+}
+
+// errEnd ends the sweep (on this target) after the current run; its runs not reached are remaining.
+type errEnd struct{ reason string }
+
+func (e *errEnd) Error() string { return e.reason }
+
+// measuring says that the run is still to be worked on.
+func (t *transaction) measuring() bool { return t.end == nil && t.failed == nil && t.skipped == "" }
+
+func (t *transaction) fail(spec *workload.Spec, reason string) {
+	if t.failed == nil {
+		t.failed = &failure{spec, reason}
+	}
+}
+
+// do is one run, as one transaction (design section 4). The numbers are the design's.
+func (s *Sweep) do(ctx context.Context, r Run) error {
+	ctx, stop := s.underKeeper(ctx)
+	defer stop()
+	t := s.begin(r)
+	s.gate(ctx, t)                 // 1
+	s.apply(ctx, t)                // 2, 3: the keeper snapshots, journals, applies and reads back
+	for _, spec := range t.specs { // 4
+		s.prepare(ctx, t, spec)
+		s.work(ctx, t, spec)
+	}
+	s.drain(ctx, t)    // 5
+	s.readBack(ctx, t) // 6
+	s.restore(t)       // 7: whatever happened before, and not interruptible
+	return s.append(t) // 8
+}
+
+// underKeeper ends a run when the keeper dies: none goes on without one.
+func (s *Sweep) underKeeper(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	died, over := s.keeper.Died(), make(chan struct{})
+	go func() {
+		select {
+		case <-died:
+			cancel(keeper.ErrKeeperDied)
+		case <-over:
+		}
+	}()
+	return ctx, func() { close(over); cancel(nil) }
+}
+
+func (s *Sweep) begin(r Run) *transaction {
+	t := &transaction{run: r, set: r.Cell.Settings(), started: time.Now(), mono: workload.Monotonic(), skipped: r.Skip}
+	t.until = t.started.Add(s.timeout())
+	specs, err := r.Cell.Specs(s.plan.Profile.Workloads)
+	if err != nil { // the plan has checked every cell
+		t.fail(nil, results.Error.With(err.Error()))
+	}
+	t.specs = specs
+	s.event(Event{Kind: RunBegan, Run: r, Started: t.started})
+	return t
+}
+
+// gate checks that target and members are those the sweep started with, healthy and allowed.
+func (s *Sweep) gate(ctx context.Context, t *transaction) {
+	if !t.measuring() {
+		return
+	}
+	if err := ctx.Err(); err != nil {
+		t.end = context.Cause(ctx)
+		return
+	}
+	if s.worker == nil { // the last one was killed, or died
+		if err := s.startWorker(ctx); err != nil {
+			t.end = err
+			return
+		}
+	}
+	if err := s.waitForResync(ctx); err != nil {
+		t.end = err
+		return
+	}
+	refusals, err := s.host.Recheck(ctx, s.plan.Stack, s.intent())
+	if err != nil {
+		t.end = &errEnd{fmt.Sprintf("check the target before a run: %v", err)}
+	} else if len(refusals) > 0 {
+		t.end = &errEnd{(&RefusedError{Refusals: refusals}).Error()}
+	}
+}
+
+// apply has the keeper record and make the settings. What a device turns out not to be able to do is judged here, by `unsupported`.
+func (s *Sweep) apply(ctx context.Context, t *transaction) {
+	if !t.measuring() || len(t.set) == 0 {
+		return
+	}
+	t.touched = true
+	applied, err := s.keeper.Apply(ctx, t.set)
+	t.applied = applied
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		if errors.Is(err, keeper.ErrKeeperDied) || ctx.Err() != nil {
+			t.end = err
+			return
+		}
+		t.fail(nil, results.NotApplied.With(err.Error()))
+		return
+	}
+	s.judgeApplied(t)
+}
+
+// judgeApplied compares what was asked with what reads back.
+func (s *Sweep) judgeApplied(t *transaction) {
+	for _, a := range t.applied {
+		var reason string
+		switch {
+		case a.Unsupported:
+			reason = results.Unsupported.With(fmt.Sprintf("%s: %s %s: %s", a.Name, a.Knob, a.Level, a.Err))
+		case a.Err != "":
+			t.fail(nil, results.NotApplied.With(fmt.Sprintf("%s: set %s to %s: %s", a.Name, a.Knob, a.Level, a.Err)))
+			continue
+		case a.Effective != a.Level:
+			reason = results.ClampedReason(a.Knob, a.Level, a.Effective) + " (" + a.Name + ")"
+		default:
+			continue
+		}
+		switch s.plan.Profile.Unsupported {
+		case "skip":
+			t.skipped = reason
+		case "record":
+			t.remarks = append(t.remarks, reason)
+		default:
+			t.fail(nil, reason)
+		}
+	}
+}
+
+// prepare makes the ground even before a workload: the target synced, the drives' caches flushed, its page cache dropped, the members at rest.
+func (s *Sweep) prepare(ctx context.Context, t *transaction, spec workload.Spec) {
+	if !t.measuring() {
+		return
+	}
+	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: "settle"})
+	err := s.quiesce(ctx)
+	if err == nil {
+		err = s.dropCache()
+	}
+	if err != nil {
+		s.problem(ctx, t, &spec, err, "prepare")
+		return
+	}
+	rested, err := s.rest(ctx, s.plan.Profile.Settle)
+	if err != nil {
+		s.problem(ctx, t, &spec, err, "prepare")
+		return
+	}
+	if !rested {
+		t.suspect = append(t.suspect, string(results.NotAtRest))
+	}
+}
+
+// work lets the worker do one workload, under the run's timeout, while the members are observed.
+func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
+	if !t.measuring() {
+		return
+	}
+	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: spec.Name})
+	wctx, cancel := context.WithDeadlineCause(ctx, t.until, errTimeout)
+	defer cancel()
+	o := observe(s.names, s.probes)
+	found, err := s.worker.Run(wctx, spec, s.target(), s.seedOf(t.run, spec))
+	o.finish()
+	for _, r := range found {
+		if r.Err != "" {
+			t.fail(&spec, failureOf(r))
+			if r.Lost {
+				s.lost = fmt.Sprintf("%s is lost: %s", s.plan.Stack.Target, r.Err)
+			}
+			continue
+		}
+		t.phases = append(t.phases, phase{spec: spec, result: r, seen: o.summarise(r.Window)})
+	}
+	if err != nil {
+		s.problem(wctx, t, &spec, err, "work")
+		s.dropWorker()
+	}
+}
+
+var errTimeout = errors.New("timeout")
+
+// problem sorts an error of a step into what becomes of the run: given up (a signal, a dead keeper), or failed.
+func (s *Sweep) problem(ctx context.Context, t *transaction, spec *workload.Spec, err error, step string) {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(err, workload.ErrStuck):
+		t.fail(spec, results.StuckInKernel.With("the worker was still there 10 s after SIGKILL"))
+		s.lost = fmt.Sprintf("%s: a request is stuck in the kernel", s.plan.Stack.Target)
+	case errors.Is(cause, errTimeout):
+		t.fail(spec, results.Timeout.With(fmt.Sprintf("the run took longer than %v", s.timeout())))
+	case cause != nil:
+		t.end = cause
+	case errors.Is(err, keeper.ErrKeeperDied):
+		t.end = err
+	default:
+		t.fail(spec, results.Error.With(fmt.Sprintf("%s: %v", step, err)))
+	}
+}
+
+// drain writes what the run left dirty while its settings are still in force. An abandoned run is not drained: it is restored at once.
+func (s *Sweep) drain(ctx context.Context, t *transaction) {
+	if t.end != nil || !t.touched && len(t.phases) == 0 || s.lost != "" {
+		return
+	}
+	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: "drain"})
+	began := time.Now()
+	err := s.quiesce(ctx)
+	if err == nil {
+		err = s.drained(ctx, s.timeout())
+	}
+	t.drain, t.drained = time.Since(began), true
+	if err == nil {
+		return
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		t.end = cause
+		return
+	}
+	t.fail(nil, results.Error.With(fmt.Sprintf("drain: %v", err)))
+}
+
+// readBack looks whether a setting moved while the workload ran: by an error handler, udev, tuned or a colleague.
+func (s *Sweep) readBack(ctx context.Context, t *transaction) {
+	if t.end != nil || !t.touched || s.lost != "" {
+		return
+	}
+	moved, err := s.keeper.Check(ctx)
+	if err != nil {
+		s.problem(ctx, t, nil, err, "read the settings back")
+		return
+	}
+	for _, m := range moved {
+		t.suspect = append(t.suspect, results.Moved.With(m.String()))
+	}
+}
+
+// restore puts everything back. It runs under no context of the sweep: a second Ctrl-C changes nothing.
+func (s *Sweep) restore(t *transaction) {
+	t.restored = true
+	if !t.touched {
+		return
+	}
+	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: "restore"})
+	ctx, cancel := context.WithTimeout(context.Background(), restoreLimit)
+	defer cancel()
+	put, err := s.keeper.Restore(ctx)
+	if errors.Is(err, keeper.ErrKeeperDied) || s.keeperDead() {
+		put, err = s.reviveKeeper() // when the rows are measured the run counts all the same
+	}
+	for _, p := range put {
+		if p.Err != "" {
+			t.restored = false
+			s.unrestored = append(s.unrestored, p)
+		}
+	}
+	var named *keeper.NotRestoredError // what it names is in unrestored already
+	if err != nil && !(errors.As(err, &named) && len(s.unrestored) > 0) {
+		t.restored = false
+		s.restoreErr = errors.Join(s.restoreErr, err)
+	}
+}
+
+// append writes the run's rows, all of them or none.
+func (s *Sweep) append(t *transaction) error {
+	if t.end != nil {
+		s.event(Event{Kind: RunAbandoned, Run: t.run, Reason: t.end.Error()})
+		return errors.Join(t.end, s.stopped())
+	}
+	rows := s.rows(t)
+	if err := s.file.Append(rows); err != nil {
+		return s.keepElsewhere(rows, err)
+	}
+	s.count(results.RunStatus(rows))
+	s.event(Event{Kind: RunEnded, Run: t.run, Rows: rows, Took: time.Since(t.started)})
+	return s.stopped()
+}
+
+// stopped says why no further run may begin, nil when one may.
+func (s *Sweep) stopped() error {
+	switch {
+	case len(s.unrestored) > 0 || s.restoreErr != nil:
+		return &errEnd{"a setting could not be restored"}
+	case s.lost != "":
+		return &errEnd{s.lost}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package sweep
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qdsweep/sysfs"
+	"qdsweep/workload"
+)
+
+// steady fills a series with a look each 10 ms: a constant depth, so many requests of so many sectors a look.
+func steady(n int, depth int, requests, sectors uint64) *series {
+	s := &series{}
+	for i := range n {
+		at := int64(i) * int64(sampleEvery)
+		s.add(at, depth, sysfs.DiskStat{ReadIOs: uint64(i) * requests, ReadSectors: uint64(i) * sectors, TimeInQueueMS: uint64(i) * 10 * 40})
+	}
+	return s
+}
+
+func TestWithinCountsOnlyTheWindow(t *testing.T) {
+	s := &series{}
+	for i := range 300 {
+		busy := 31 // before and after the window something else goes on
+		if i >= 100 && i < 200 {
+			busy = 4
+		}
+		s.add(int64(i)*1000, busy, sysfs.DiskStat{ReadIOs: uint64(i), ReadSectors: uint64(i) * 16})
+	}
+	v := s.within(workload.Window{Start: 100_000, End: 199_000})
+	assert.EqualValues(t, 100, v.samples)
+	assert.Equal(t, 4.0, v.depth)
+	assert.Equal(t, 4, v.depthMax)
+	assert.EqualValues(t, 99, v.requests)
+	assert.Equal(t, 8.0, v.requestKB)
+}
+
+func TestQueuedDepthIsTimeInQueueOverElapsed(t *testing.T) {
+	v := steady(100, 8, 1, 8).within(workload.Window{Start: 0, End: 1 << 60})
+	assert.InDelta(t, 40, v.queued, 1e-9, "400 ms in queue each 10 ms are 40 requests")
+	assert.Equal(t, 8.0, v.depth, "the device's depth is another thing")
+}
+
+func TestLongRunsKeepTheirMeansInBoundedMemory(t *testing.T) {
+	const n = 20 * maxBuckets
+	s := steady(n, 7, 2, 32)
+	assert.LessOrEqual(t, len(s.buckets), maxBuckets)
+	v := s.within(workload.Window{Start: 0, End: 1 << 60})
+	assert.EqualValues(t, n, v.samples)
+	assert.Equal(t, 7.0, v.depth)
+	assert.Equal(t, 8.0, v.requestKB)
+	half := s.within(workload.Window{Start: 0, End: int64(n/2) * int64(sampleEvery)})
+	assert.InDelta(t, n/2, half.samples, n/1000)
+}
+
+func TestFewSamplesSayNothing(t *testing.T) {
+	o := &observer{history: []series{*steady(minSamples-1, 3, 1, 8)}}
+	assert.False(t, o.summarise(workload.Window{End: 1 << 60}).enough)
+	o = &observer{history: []series{*steady(minSamples, 3, 1, 8)}}
+	assert.True(t, o.summarise(workload.Window{End: 1 << 60}).enough)
+}
+
+func TestMembersTogether(t *testing.T) {
+	o := &observer{history: []series{*steady(100, 2, 1, 16), *steady(50, 6, 3, 16)}}
+	v := o.summarise(workload.Window{End: 1 << 60})
+	assert.Equal(t, 4.0, v.depth, "the mean of the members")
+	assert.Equal(t, 6, v.depthMax, "the largest of the members")
+	assert.EqualValues(t, 50, v.samples, "of the member with the fewest")
+	assert.InDelta(t, (99*16+49*16)/2.0/(99+49*3), v.requestKB, 1e-9, "over all requests, not a mean of means")
+}
+
+type countingProbe struct{ looks atomic.Int64 }
+
+func (p *countingProbe) Busy() (int, bool)             { return 5, true }
+func (p *countingProbe) Stat() (sysfs.DiskStat, error) { p.looks.Add(1); return sysfs.DiskStat{}, nil }
+func (p *countingProbe) Close() error                  { return nil }
+
+func TestObserverSamplesUntilItIsFinished(t *testing.T) {
+	p := &countingProbe{}
+	began := workload.Monotonic()
+	o := observe([]string{"sda"}, []probe{p})
+	for p.looks.Load() < 5 { // it does look; how fast is the machine's business
+		runtime.Gosched()
+	}
+	o.finish()
+	looks := p.looks.Load()
+	v := o.summarise(workload.Window{Start: began, End: workload.Monotonic()})
+	require.EqualValues(t, looks, v.samples)
+	assert.Equal(t, 5, v.depthMax)
+	assert.Zero(t, o.summarise(workload.Window{Start: 0, End: began - 1}).samples)
+}

@@ -1,0 +1,388 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"qdsweep/sweep/keeper"
+	"qdsweep/sweep/results"
+	"qdsweep/sysfs"
+	"qdsweep/workload"
+)
+
+// claim is main's hold on the target: the device node opened O_EXCL for the whole sweep, or our own folder in the target directory.
+type claim struct {
+	node *os.File
+	dir  *os.File
+}
+
+// open does all that comes before the first run. What can refuse comes first; nothing is made before everything has agreed.
+func (s *Sweep) open(ctx context.Context) error {
+	if err := checkOut(s.opt.Out); err != nil {
+		return err
+	}
+	if err := s.judge(ctx); err != nil {
+		return err
+	}
+	if err := s.judgePlaces(); err != nil {
+		return err
+	}
+	s.id = newSweepID(time.Now())
+	s.hostname, _ = os.Hostname()
+	if err := s.startKeeper(ctx, s.opt.Wait); err != nil {
+		return err
+	}
+	if err := s.judge(ctx); err != nil { // again, under the locks: what was free a moment ago may be in use now
+		return err
+	}
+	if err := s.claimTarget(ctx); err != nil {
+		return err
+	}
+	if err := s.openFolder(); err != nil {
+		return err
+	}
+	var err error
+	if s.names, s.probes, err = openProbes(s.plan.Stack.Members); err != nil {
+		return err
+	}
+	if err := s.startWorker(ctx); err != nil {
+		return err
+	}
+	return s.layOut(ctx)
+}
+
+// intent is what this sweep wants to do with the target, for the safety gate.
+func (s *Sweep) intent() sysfs.Intent {
+	in := sysfs.Intent{Write: s.plan.Writes(), Erase: s.opt.Erase, SharedDisk: s.opt.Allow["shared-disk"], NeedKnobs: s.plan.NeedsKnobs(), OwnPIDs: []int{os.Getpid()}}
+	if s.keeper != nil {
+		in.OwnPIDs = append(in.OwnPIDs, s.keeper.PID())
+	}
+	if s.worker != nil {
+		in.OwnPIDs = append(in.OwnPIDs, s.worker.PID())
+	}
+	return in
+}
+
+func (s *Sweep) judge(ctx context.Context) error {
+	refusals, notes, err := s.host.Judge(ctx, s.plan.Stack, s.intent())
+	if err != nil {
+		return err
+	}
+	if len(refusals) > 0 {
+		return &RefusedError{refusals}
+	}
+	if s.keeper == nil {
+		for _, n := range notes {
+			s.note("%s", n)
+		}
+	}
+	return nil
+}
+
+// judgePlaces refuses to keep the journal or the rows where a power loss, or our own writes, would take them.
+func (s *Sweep) judgePlaces() error {
+	var refusals []sysfs.Refusal
+	for _, place := range []struct{ what, dir, flag string }{{"the state folder", s.opt.StateDir, "--state-dir"}, {"the output folder", s.opt.Out, "--out"}} {
+		dir, err := filepath.Abs(place.dir)
+		if err != nil {
+			return err
+		}
+		if !s.opt.Allow["volatile-state"] {
+			fs, err := volatileFS(dir)
+			if err != nil {
+				return err
+			}
+			if fs != "" {
+				refusals = append(refusals, sysfs.Refusal{Device: dir, Reason: fmt.Sprintf("%s is on %s, which does not survive a power loss", place.what, fs),
+					Fix: fmt.Sprintf("name a folder on a disk with %s, or accept the loss with --allow volatile-state", place.flag)})
+			}
+		}
+		if s.opt.Allow["shared-disk"] || !s.host.Live() {
+			continue
+		}
+		below, err := s.host.ResolveDirectory(existing(dir))
+		if err != nil {
+			continue // no block device below it: not one of ours
+		}
+		for _, m := range below.Members {
+			if s.member(m.Name) {
+				refusals = append(refusals, sysfs.Refusal{Device: m.Name, Reason: fmt.Sprintf("%s %s is on this disk, which the sweep measures: its own writes would be in the figures", place.what, dir),
+					Fix: fmt.Sprintf("name a folder on another disk with %s, or accept it with --allow shared-disk", place.flag)})
+			}
+		}
+	}
+	if len(refusals) > 0 {
+		return &RefusedError{refusals}
+	}
+	return nil
+}
+
+func (s *Sweep) member(name string) bool {
+	for _, m := range s.plan.Stack.Members {
+		if m.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// claimTarget takes the target O_EXCL (a device), or makes our own folder in it (a directory), journalled before anything is put into it.
+func (s *Sweep) claimTarget(ctx context.Context) error {
+	if s.plan.Stack.Directory == "" {
+		return s.claimNode(ctx)
+	}
+	if err := s.checkSpace(); err != nil {
+		return err
+	}
+	dir := filepath.Join(s.plan.Stack.Directory, "qdsweep-"+s.id)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	s.claim.dir = f
+	if err := s.keeper.Folder(ctx, dir, true); err != nil {
+		return fmt.Errorf("journal the folder %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (s *Sweep) claimNode(ctx context.Context) error {
+	path := filepath.Join(s.host.Root(), s.plan.Stack.Device.Path)
+	flags := os.O_RDONLY | unix.O_EXCL | unix.O_CLOEXEC
+	if s.plan.Writes() {
+		flags = os.O_RDWR | unix.O_EXCL | unix.O_CLOEXEC
+	}
+	until := time.Now().Add(s.opt.Wait)
+	for {
+		f, err := os.OpenFile(path, flags, 0)
+		if err == nil {
+			s.claim.node = f
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(until) {
+			if errors.Is(err, unix.EBUSY) {
+				return &RefusedError{[]sysfs.Refusal{{Device: s.plan.Stack.Device.Name, Reason: "somebody else has claimed it (O_EXCL): a file system, md, LVM or another program",
+					Fix: "lsblk " + path + " shows what lies on it; --wait 10m waits for it"}}}
+			}
+			return fmt.Errorf("claim the target: %w", err)
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// checkSpace refuses a directory without room for the files, plus 5 % of the file system, at most 1 GiB (design section 8).
+func (s *Sweep) checkSpace() error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.plan.Stack.Directory, &st); err != nil {
+		return fmt.Errorf("statfs %s: %w", s.plan.Stack.Directory, err)
+	}
+	need, size := s.plan.SpaceNeeded(), int64(st.Blocks)*st.Bsize
+	need += min(size/20, 1<<30)
+	if free := int64(st.Bavail) * st.Bsize; free < need {
+		return &RefusedError{[]sysfs.Refusal{{Device: s.plan.Stack.Directory, Reason: fmt.Sprintf("has %d MiB free, and the files need %d MiB (a margin of 5 %% of the file system, at most 1 GiB, included)", free>>20, (need+1<<20-1)>>20),
+			Fix: "make room, or lower the workloads' size"}}}
+	}
+	return nil
+}
+
+func (s *Sweep) openFolder() error {
+	var err error
+	if s.out, err = createFolder(s.opt.Out); err != nil {
+		return err
+	}
+	if s.log, err = openLog(s.out); err != nil {
+		return err
+	}
+	if err := s.out.save("profile.yaml", s.plan.Profile.YAML(), 0o644); err != nil {
+		return err
+	}
+	if err := s.recordEnvironment(); err != nil {
+		return err
+	}
+	if err := s.recordConsent(); err != nil {
+		return err
+	}
+	if s.file, err = results.Open(s.out.dir, s.id, append([]results.Option{results.WithOwner(s.out.uid, s.out.gid)}, s.opt.Results...)...); err != nil {
+		return err
+	}
+	s.linkState()
+	s.status = startStatus(s)
+	s.event(Event{Kind: Began})
+	return nil
+}
+
+// linkState leaves a link STATE/sweeps/SWEEP to the output folder, so that status and resume find it. A link that cannot be made costs nothing else.
+func (s *Sweep) linkState() {
+	dir, err := filepath.Abs(s.out.dir)
+	if err != nil {
+		return
+	}
+	sweeps := filepath.Join(s.opt.StateDir, "sweeps")
+	if err := os.MkdirAll(sweeps, 0o700); err == nil {
+		err = os.Symlink(dir, filepath.Join(sweeps, s.id))
+	}
+	if err != nil {
+		s.note("no link to the output folder in %s: %v", sweeps, err)
+	}
+}
+
+func openLog(f folder) (zerolog.Logger, error) {
+	w, err := os.OpenFile(f.path("log.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return zerolog.Logger{}, err
+	}
+	return zerolog.New(w).With().Timestamp().Logger(), f.own(w.Name())
+}
+
+// startKeeper starts the settings process and has it lock the members.
+func (s *Sweep) startKeeper(ctx context.Context, wait time.Duration) error {
+	var err error
+	if s.keeper, err = s.newKeeper(ctx); err != nil {
+		return fmt.Errorf("start the keeper: %w", err)
+	}
+	if err := s.keeper.Claim(ctx, s.members(), wait); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (s *Sweep) newKeeper(ctx context.Context) (*keeper.Client, error) {
+	if s.opt.StartKeeper != nil {
+		return s.opt.StartKeeper(ctx)
+	}
+	return keeper.Start(ctx, keeper.Options{StateDir: s.opt.StateDir, Log: os.Stderr})
+}
+
+func (s *Sweep) members() []keeper.Member {
+	var out []keeper.Member
+	for _, m := range s.plan.Stack.Members {
+		out = append(out, keeper.Member{Name: m.Name, Identity: m.Identity})
+	}
+	return out
+}
+
+func (s *Sweep) startWorker(ctx context.Context) error {
+	start := s.opt.StartWorker
+	if start == nil {
+		start = func(ctx context.Context) (*workload.Worker, error) {
+			return workload.Start(ctx, workload.StartOptions{Stderr: os.Stderr})
+		}
+	}
+	var err error
+	if s.worker, err = start(ctx); err != nil {
+		return fmt.Errorf("start the worker: %w", err)
+	}
+	return s.keeper.Worker(ctx, s.worker.PID())
+}
+
+// dropWorker gives up a worker that was killed or died; the next run's gate starts another.
+func (s *Sweep) dropWorker() {
+	s.worker.Close()
+	s.worker = nil
+}
+
+// layOut makes the files of a directory target, once, at the original settings.
+func (s *Sweep) layOut(ctx context.Context) error {
+	if s.claim.dir == nil {
+		return nil
+	}
+	for _, w := range s.plan.Largest() {
+		s.note("laying out the files of %s", w.Name)
+		if err := s.worker.Prepare(ctx, w, s.target(), s.plan.Profile.Seed); err != nil {
+			return fmt.Errorf("lay out the files of %s in %s: %w", w.Name, s.claim.dir.Name(), err)
+		}
+	}
+	return nil
+}
+
+// target is what the worker is handed.
+func (s *Sweep) target() workload.Target {
+	d := s.plan.Stack.Device
+	return workload.Target{File: s.claim.node, Dir: s.claim.dir, Name: s.plan.Stack.Target, Bytes: d.Bytes, LogicalBlock: d.LogicalBlock}
+}
+
+func (s *Sweep) keeperDead() bool {
+	select {
+	case <-s.keeper.Died():
+		return true
+	default:
+		return false
+	}
+}
+
+// reviveKeeper starts another keeper after one died: it puts back what the journal says, and takes the locks again.
+func (s *Sweep) reviveKeeper() ([]keeper.Restored, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), restoreLimit)
+	defer cancel()
+	old := s.keeper
+	fresh, err := s.newKeeper(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("start another keeper after one died: %w; what it had changed is in the journal: sudo qdsweep restore", err)
+	}
+	old.Close()
+	s.keeper = fresh
+	put, err := fresh.Recover(ctx)
+	if err != nil {
+		return put, err
+	}
+	if err := fresh.Claim(ctx, s.members(), 0); err != nil {
+		return put, err
+	}
+	if s.worker == nil {
+		return put, nil
+	}
+	return put, fresh.Worker(ctx, s.worker.PID())
+}
+
+// removeFolder removes our own folder in the target directory, and then its record: a crash in between leaves a record of nothing.
+func (s *Sweep) removeFolder() error {
+	dir := s.claim.dir.Name()
+	s.claim.dir.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), restoreLimit)
+	defer cancel()
+	err := bounded(ctx, restoreLimit, func() error { return os.RemoveAll(dir) })
+	if err == nil {
+		err = s.keeper.Folder(ctx, dir, false)
+	}
+	if err != nil {
+		return fmt.Errorf("remove our folder %s: %w; by hand: rm -r %s, then sudo qdsweep restore", dir, err, ShellQuote(dir))
+	}
+	return nil
+}
+
+// close gives up everything that was taken, in the reverse order. It is called once, also when open failed half-way.
+func (s *Sweep) close() error {
+	var errs []error
+	if s.worker != nil {
+		s.worker.Close()
+	}
+	if s.claim.dir != nil {
+		errs = append(errs, s.removeFolder())
+	}
+	if s.claim.node != nil {
+		s.claim.node.Close()
+	}
+	closeProbes(s.probes)
+	if s.keeper != nil {
+		if err := s.keeper.Close(); err != nil && !errors.Is(err, keeper.ErrKeeperDied) {
+			errs = append(errs, err)
+		}
+	}
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
+	}
+	s.status.stop()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,146 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// restStep is how often the wait for rest looks at the members' counters.
+const restStep = 20 * time.Millisecond
+
+// syncTarget makes the target's own dirty pages durable: fsync of the device node, syncfs of the directory's file system. Never a global
+// sync, which would wait for every other disk of the machine.
+func (s *Sweep) syncTarget(ctx context.Context) error {
+	return bounded(ctx, s.timeout(), func() error {
+		if s.claim.dir != nil {
+			if err := unix.Syncfs(int(s.claim.dir.Fd())); err != nil {
+				return fmt.Errorf("syncfs %s: %w", s.claim.dir.Name(), err)
+			}
+			return nil
+		}
+		if err := s.claim.node.Sync(); err != nil {
+			return fmt.Errorf("fsync %s: %w", s.plan.Stack.Device.Path, err)
+		}
+		return nil
+	})
+}
+
+// dropCache drops the target's clean pages, so that a buffered read reads the drive.
+func (s *Sweep) dropCache() error {
+	if s.claim.dir == nil {
+		return unix.Fadvise(int(s.claim.node.Fd()), 0, 0, unix.FADV_DONTNEED)
+	}
+	return filepath.WalkDir(s.claim.dir.Name(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	})
+}
+
+// quiesce brings the target and its members to rest: sync, FLUSH in the drives, nothing in flight.
+func (s *Sweep) quiesce(ctx context.Context) error {
+	if err := s.syncTarget(ctx); err != nil {
+		return err
+	}
+	if err := s.keeper.Flush(ctx); err != nil {
+		return fmt.Errorf("flush the drives' caches: %w", err)
+	}
+	return nil
+}
+
+// rest waits until no member has had anything in flight, nor completed anything, for settle. It gives up after 10 × settle + 10 s
+// (design section 4): a machine that never rests still gets its night, with rows that say so.
+func (s *Sweep) rest(ctx context.Context, settle time.Duration) (atRest bool, err error) {
+	limit := time.Now().Add(10*settle + 10*time.Second)
+	quiet := time.Now()
+	last := s.counters()
+	for {
+		if err := ctx.Err(); err != nil {
+			return false, context.Cause(ctx)
+		}
+		now := s.counters()
+		if now.inFlight != 0 || now.completed != last.completed {
+			quiet, last = time.Now(), now
+		} else if time.Since(quiet) >= settle {
+			return true, nil
+		}
+		if time.Now().After(limit) {
+			return false, nil
+		}
+		if err := pause(ctx, min(restStep, max(settle/4, time.Millisecond))); err != nil {
+			return false, err
+		}
+	}
+}
+
+type counters struct {
+	inFlight  int
+	completed uint64
+}
+
+func (s *Sweep) counters() (c counters) {
+	for _, p := range s.probes {
+		if st, err := p.Stat(); err == nil {
+			c.inFlight += st.InFlight
+			c.completed += st.ReadIOs + st.WriteIOs
+		}
+	}
+	return c
+}
+
+// drained waits until nothing is in flight on any member, at most limit.
+func (s *Sweep) drained(ctx context.Context, limit time.Duration) error {
+	until := time.Now().Add(limit)
+	for s.counters().inFlight != 0 {
+		if time.Now().After(until) {
+			return fmt.Errorf("%d requests still in flight after %v", s.counters().inFlight, limit)
+		}
+		if err := pause(ctx, restStep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+var errDeadline = errors.New("did not return")
+
+// bounded runs f in a goroutine of its own and stops waiting for it at the limit, or when ctx ends: a call that is stuck in the kernel
+// cannot be interrupted, only left behind.
+func bounded(ctx context.Context, limit time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return fmt.Errorf("%w within %v", errDeadline, limit)
+	}
+}

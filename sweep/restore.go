@@ -1,0 +1,71 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"qdsweep/sweep/keeper"
+	"qdsweep/sysfs"
+)
+
+// DefaultStateDir holds the journal and the locks.
+const DefaultStateDir = "/var/lib/qdsweep"
+
+// Restore puts back what dead sweeps left changed, by a keeper of its own, as a run's settings are put back.
+func Restore(ctx context.Context, stateDir string, o keeper.RestoreOptions) (found []keeper.EntryOutcome, err error) {
+	if os.Geteuid() != 0 {
+		return nil, &RefusedError{[]sysfs.Refusal{{Reason: "settings can only be put back by root", Fix: "sudo qdsweep restore"}}}
+	}
+	k, err := keeper.Start(ctx, keeper.Options{StateDir: stateDir, Log: os.Stderr})
+	if err != nil {
+		return nil, fmt.Errorf("start the keeper: %w", err)
+	}
+	defer k.Close()
+	return k.RestoreJournal(ctx, o)
+}
+
+// WriteRestored says of each journal entry what became of it, what state the drive is in, and what to type.
+func WriteRestored(w io.Writer, found []keeper.EntryOutcome) error {
+	var b strings.Builder
+	if len(found) == 0 {
+		b.WriteString("nothing to restore: the journal is empty\n")
+	}
+	for _, o := range found {
+		name := o.Name
+		if o.Now != "" {
+			name = o.Now
+		}
+		if name != o.Key {
+			name += " (" + o.Key + ")"
+		}
+		state := string(o.State)
+		if o.State == keeper.StateFailed {
+			state = "NOT RESTORED"
+		}
+		fmt.Fprintf(&b, "%-13s %s", state, name)
+		if o.Reason != "" {
+			fmt.Fprintf(&b, ": %s", o.Reason)
+		}
+		b.WriteByte('\n')
+		for _, m := range o.Moved {
+			fmt.Fprintf(&b, "  %s\n", m)
+		}
+		for _, n := range o.Notes {
+			fmt.Fprintf(&b, "  %s\n", n)
+		}
+		for _, c := range o.ByHand {
+			fmt.Fprintf(&b, "  by hand: %s\n", c)
+		}
+		if o.PID != 0 {
+			fmt.Fprintf(&b, "  the sweep that has it is pid %d\n", o.PID)
+		}
+		if o.Next != "" {
+			fmt.Fprintf(&b, "  next: %s\n", o.Next)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,197 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"qdsweep/sweep/results"
+	"qdsweep/sysfs"
+	"qdsweep/workload"
+)
+
+// ownColumns are the axes that have columns of their own in the CSV; the others share `axes`.
+func ownColumns() []string {
+	return []string{"raid_level", "device", "queue_depth", "write_cache", "max_sectors_kb"}
+}
+
+// exercised is the share of the effective depth that must have been seen in the device, else the depth was not exercised (design section 7).
+const exercised = 0.8
+
+// clockStep is how far wall clock and monotonic clock may drift apart over a run before the row says that the clock was stepped.
+const clockStep = time.Second
+
+func failureOf(r workload.Result) string {
+	if r.Lost {
+		return results.DeviceLost.With(r.Err)
+	}
+	return results.Error.With(r.Err)
+}
+
+// rows builds the CSV rows of a run: one a measured phase, and one for a failure or a run that never worked.
+func (s *Sweep) rows(t *transaction) []results.Row {
+	remarks := append([]string(nil), t.remarks...)
+	wall := time.Now().Round(0).Sub(t.started.Round(0))
+	if drift := wall - time.Duration(workload.Monotonic()-t.mono); drift.Abs() > clockStep {
+		remarks = append(remarks, results.ClockStepped.With("by "+drift.Round(time.Second).String()))
+	}
+	effective, differing := effectiveLevels(t)
+	remarks = append(remarks, differing...)
+	base := s.baseRow(t, effective)
+	var out []results.Row
+	for _, p := range t.phases {
+		row := base
+		s.fill(&row, t, p)
+		reasons := append(append(slices.Clone(t.suspect), remarks...), notExercised(t, effective, p))
+		row.Status, row.Reason = results.OK, results.JoinReasons(reasons...)
+		if len(t.suspect) > 0 {
+			row.Status = results.Suspect
+		}
+		out = append(out, row)
+	}
+	switch {
+	case t.failed != nil:
+		row := base
+		if w := t.failed.spec; w != nil {
+			s.describe(&row, *w)
+		}
+		row.Status, row.Reason = results.Failed, results.JoinReasons(append([]string{t.failed.reason}, remarks...)...)
+		out = append(out, row)
+	case t.skipped != "":
+		row := base
+		row.Status, row.Reason = results.Skipped, results.JoinReasons(append([]string{t.skipped}, remarks...)...)
+		out = append(out, row)
+	}
+	return out
+}
+
+func (s *Sweep) baseRow(t *transaction, effective map[string]string) results.Row {
+	c := t.run.Cell
+	level := func(axis string) string { v, _ := c.Get(axis); return v }
+	r := results.Row{
+		Schema: results.Schema, Sweep: s.id, Run: t.run.ID, Cell: c.String(), Replicate: t.run.Replicate, Attempt: max(t.run.Attempt, 1),
+		Started: t.started, Host: s.hostname, Kernel: s.host.KernelRelease(), Target: s.plan.Stack.Target,
+		RAIDLevel: level("raid_level"), Members: memberColumn(s.plan.Stack.Members),
+		QueueDepth: level("queue_depth"), WriteCache: level("write_cache"), MaxSectorsKB: level("max_sectors_kb"),
+		QueueDepthEffective: effective["queue_depth"], WriteCacheEffective: effective["write_cache"], MaxSectorsKBEffective: effective["max_sectors_kb"],
+		Restored: t.restored,
+	}
+	if t.drained {
+		r.DrainS = results.NumOf(t.drain.Seconds())
+	}
+	var axes, inForce []string
+	for _, l := range c {
+		if slices.Contains(ownColumns(), l.Axis) {
+			continue
+		}
+		axes = append(axes, l.Axis+"="+l.Value)
+		if _, knob := sysfs.LookupKnob(l.Axis); !knob {
+			inForce = append(inForce, l.Axis+"="+l.Value)
+		} else if e := effective[l.Axis]; e != "" {
+			inForce = append(inForce, l.Axis+"="+e)
+		}
+	}
+	r.Axes, r.AxesEffective = strings.Join(axes, ";"), strings.Join(inForce, ";")
+	return r
+}
+
+func memberColumn(members []sysfs.Device) string {
+	var out []results.Member
+	for _, m := range members {
+		out = append(out, results.Member{Name: m.Name, Model: m.Model, Serial: m.Serial})
+	}
+	return results.FormatMembers(out)
+}
+
+// effectiveLevels is each applied knob's lowest value over the members, and a reason for each knob in which they differ.
+func effectiveLevels(t *transaction) (levels map[string]string, differing []string) {
+	levels = map[string]string{}
+	var order []string
+	differs := map[string]bool{}
+	for _, a := range t.applied {
+		if a.Effective == "" {
+			continue
+		}
+		have, ok := levels[a.Knob]
+		switch {
+		case !ok:
+			levels[a.Knob] = a.Effective
+			order = append(order, a.Knob)
+		case have != a.Effective:
+			differs[a.Knob] = true
+			if lower(a.Effective, have) {
+				levels[a.Knob] = a.Effective
+			}
+		}
+	}
+	for _, k := range order {
+		if differs[k] {
+			differing = append(differing, results.Differs.With("the members differ in "+k+", lowest "+levels[k]))
+		}
+	}
+	return levels, differing
+}
+
+// lower orders levels: numbers by value, anything else by text ("off" before "on").
+func lower(a, b string) bool {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	if errX == nil && errY == nil {
+		return x < y
+	}
+	return a < b
+}
+
+func notExercised(t *transaction, effective map[string]string, p phase) string {
+	if _, axis := t.run.Cell.Get("queue_depth"); !axis || !p.seen.enough {
+		return ""
+	}
+	depth, err := strconv.Atoi(effective["queue_depth"])
+	if err != nil || float64(p.seen.depthMax) >= exercised*float64(depth) {
+		return ""
+	}
+	return results.DepthNotExercised.With(fmt.Sprintf("at most %d of %d", p.seen.depthMax, depth))
+}
+
+// describe fills in what the workload was asked to do.
+func (s *Sweep) describe(r *results.Row, w workload.Spec) {
+	r.Workload, r.Engine = w.Name, w.Engine
+	r.BlockSize, r.Threads, r.IODepth = results.IntOf(w.BlockSize), results.IntOf(int64(w.Threads)), results.IntOf(int64(w.IODepth))
+	r.Parameters = w.Parameters()
+}
+
+// fill fills in what was measured.
+func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
+	m := p.result
+	s.describe(r, p.spec)
+	r.Phase, r.Engine = m.Phase, m.Engine
+	r.BlockSize, r.Threads, r.IODepth = results.IntOf(m.BlockSize), results.IntOf(int64(m.Threads)), results.IntOf(int64(m.IODepth))
+	seconds := float64(m.Window.End-m.Window.Start) / 1e9
+	r.Bytes, r.Operations, r.Errors = results.IntOf(m.Bytes), results.IntOf(m.Operations), results.IntOf(m.Errors)
+	r.Seconds = results.NumOf(seconds)
+	if seconds > 0 {
+		r.IOPS = results.NumOf(float64(m.Operations) / seconds)
+		if m.Bytes > 0 {
+			r.MBPerS = results.NumOf(float64(m.Bytes) / seconds / 1e6)
+		}
+	}
+	if m.SlowestBytesPerS > 0 {
+		r.MBPerSSlowest = results.NumOf(m.SlowestBytesPerS * float64(m.Threads) / 1e6)
+	}
+	if l := m.Latency; l.Count > 0 {
+		r.LatMeanUS, r.LatP50US, r.LatP95US = results.NumOf(l.MeanUS), results.NumOf(l.P50US), results.NumOf(l.P95US)
+		r.LatP99US, r.LatP999US, r.LatMaxUS = results.NumOf(l.P99US), results.NumOf(l.P999US), results.NumOf(l.MaxUS)
+	}
+	r.FirstDoneS, r.LastDoneS = results.NumOf(m.FirstDoneS), results.NumOf(m.LastDoneS)
+	r.CPUUserS, r.CPUSysS = results.NumOf(m.CPUUserS), results.NumOf(m.CPUSysS)
+	r.DeviceSamples = results.IntOf(p.seen.samples)
+	if p.seen.enough {
+		r.ObservedDepth, r.ObservedDepthMax = results.NumOf(p.seen.depth), results.NumOf(float64(p.seen.depthMax))
+		r.QueuedDepth = results.NumOf(p.seen.queued)
+		if p.seen.anyRequest {
+			r.ObservedRequestKB = results.NumOf(p.seen.requestKB)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+// Package sweep is the domain: a profile becomes a plan, a plan becomes runs, each run becomes rows. It decides what happens when;
+// settings are made by the keeper, I/O is issued by the worker. It must not know ioctls, paths below /sys, or how a report looks.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"qdsweep/sweep/keeper"
+	"qdsweep/sweep/results"
+	"qdsweep/sysfs"
+	"qdsweep/workload"
+)
+
+// Options are what the command line says about one sweep. Consent (Erase, Allow) never comes from a profile.
+type Options struct {
+	Out      string // the output folder
+	StateDir string
+	Erase    []string
+	Allow    map[string]bool // raise, shared-disk, volatile-state
+	Wait     time.Duration   // how long to wait for a busy device instead of refusing
+	Version  string          // of this program, for environment.json
+	Observe  func(Event)     // progress; nil for none
+
+	// StartKeeper and StartWorker start the two helper processes; nil for the real ones. Tests serve both in their own process.
+	StartKeeper func(ctx context.Context) (*keeper.Client, error)
+	StartWorker func(ctx context.Context) (*workload.Worker, error)
+	// Results are for the CSV; tests fail its operations through them.
+	Results []results.Option
+}
+
+// Sweep is one execution of a profile, in one output folder.
+type Sweep struct {
+	plan *Plan
+	host sysfs.Host
+	opt  Options
+
+	id, hostname string
+	out          folder
+	file         *results.File
+	log          zerolog.Logger
+	status       *statusFile
+
+	keeper *keeper.Client
+	worker *workload.Worker
+	claim  claim
+	names  []string
+	probes []probe
+
+	audit      results.Audit
+	unrestored []keeper.Restored // members that could not be put back
+	restoreErr error
+	lost       string // why the target cannot be used any more
+	rescued    string // where rows went that the output folder had no room for
+}
+
+// Outcome is what became of a sweep that was begun.
+type Outcome struct {
+	Sweep, Dir  string
+	Audit       results.Audit
+	Settings    []string          // how each member was left, a sentence each
+	Unrestored  []keeper.Restored // what could not be put back, with the commands that do it by hand
+	Stopped     string            // why it ended before its last run, "" when it did not
+	Signal      os.Signal         // the signal that ended it, nil for none
+	SkipAllowed bool              // the profile says unsupported: skip, so skipped runs are as they should be
+	Err         error             // a fault of our own, or of the output folder
+}
+
+// Execute runs a plan. A sweep that was refused, or could not be set up, is an error (*UsageError, *NotHere, *RefusedError, keeper.BusyError …)
+// and has touched nothing; everything later is in the Outcome.
+func Execute(ctx context.Context, plan *Plan, h sysfs.Host, opt Options) (Outcome, error) {
+	s := &Sweep{plan: plan, host: h, opt: opt}
+	s.audit.Planned = plan.Count()
+	if err := s.open(ctx); err != nil {
+		return Outcome{}, errors.Join(err, s.close())
+	}
+	err := s.runs(ctx)
+	out := s.outcome(ctx, err)
+	if err := s.close(); err != nil {
+		out.Err = errors.Join(out.Err, err)
+	}
+	s.finished(&out)
+	return out, nil
+}
+
+// maxKeeperDeaths is how often one run is begun again after its keeper died; then the sweep ends, for something kills keepers.
+const maxKeeperDeaths = 3
+
+// runs does the plan's runs in order until one ends the sweep. A signal ends it through ctx.
+func (s *Sweep) runs(ctx context.Context) error {
+	for r := range s.plan.Runs() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		deaths := 0
+		for {
+			r.Attempt = deaths + 1
+			err := s.do(ctx, r)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, keeper.ErrKeeperDied) || len(s.unrestored) > 0 || s.restoreErr != nil {
+				return err
+			}
+			if deaths++; deaths > maxKeeperDeaths {
+				return fmt.Errorf("run %s: %w %d times in a row", r.ID, keeper.ErrKeeperDied, deaths)
+			}
+			s.note("the keeper died; a new one put every setting back, and the run %s begins again", r.ID)
+		}
+	}
+	return nil
+}
+
+// SignalError is the cause of a context that a signal ended.
+type SignalError struct{ Signal os.Signal }
+
+func (e *SignalError) Error() string { return "signal: " + e.Signal.String() }
+
+func (s *Sweep) outcome(ctx context.Context, err error) Outcome {
+	s.audit.Remaining = s.audit.Planned - s.audit.OK - s.audit.Failed - s.audit.Suspect - s.audit.Skipped
+	out := Outcome{Sweep: s.id, Dir: s.out.dir, Audit: s.audit, Unrestored: s.unrestored, SkipAllowed: s.plan.Profile.Unsupported == "skip"}
+	var sig *SignalError
+	var end *errEnd
+	switch {
+	case errors.As(context.Cause(ctx), &sig):
+		out.Signal, out.Stopped = sig.Signal, sig.Error()
+	case errors.As(err, &end):
+		out.Stopped = end.reason
+	case err != nil:
+		out.Stopped, out.Err = err.Error(), err
+	}
+	if s.restoreErr != nil && len(s.unrestored) == 0 {
+		out.Err = errors.Join(out.Err, s.restoreErr)
+	}
+	return out
+}
+
+// seedOf makes the offsets of one workload in one run: reproducible by the sweep's seed, and different from run to run, so that no
+// drive's cache knows them.
+func (s *Sweep) seedOf(r Run, w workload.Spec) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d\x00%s\x00%s", s.plan.Profile.Seed, r.ID, w.Name)
+	return h.Sum64()
+}
+
+// timeout is what one run may take. The plan has settled it.
+func (s *Sweep) timeout() time.Duration { return s.plan.Profile.Timeout }
+
+func (s *Sweep) count(status string) {
+	switch status {
+	case results.OK:
+		s.audit.OK++
+	case results.Failed:
+		s.audit.Failed++
+	case results.Suspect:
+		s.audit.Suspect++
+	case results.Skipped:
+		s.audit.Skipped++
+	}
+}
