@@ -1,0 +1,130 @@
+package sysfs
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+)
+
+// inventoryDeadline bounds what one device may take to describe itself. A drive that does not answer must not hide the others.
+const inventoryDeadline = 3 * time.Second
+
+// Info is one device as `qdsweep devices` shows it.
+type Info struct {
+	Name      string               `json:"name"`
+	Path      string               `json:"path"`
+	Model     string               `json:"model"`
+	Serial    string               `json:"serial"`
+	WWID      string               `json:"wwid"`
+	Driver    string               `json:"driver"`
+	Transport string               `json:"transport"`
+	SizeBytes int64                `json:"size_bytes"`
+	Members   []string             `json:"members"` // whole disks
+	Knobs     map[string]KnobState `json:"knobs"`
+	Refused   string               `json:"refused"` // why a reading sweep of it would be refused; "" fine
+
+	Device       Device   `json:"-"`
+	UsedBy       []string `json:"-"`
+	Disagreement string   `json:"-"` // the drive's write cache and the kernel's view of it differ
+}
+
+// KnobState is one knob of one device: its value as read, what it can be set to, and why it cannot.
+type KnobState struct {
+	Value    string  `json:"value"`
+	Allowed  Allowed `json:"allowed"`
+	Writable bool    `json:"writable"`
+	Reason   string  `json:"reason"`
+}
+
+// Inventory describes every device that could be a target or a member: all at once, each within a deadline. Nothing is written, and
+// no command is sent to a USB bridge, which may not answer for a minute.
+func (h Host) Inventory(ctx context.Context) ([]Info, error) {
+	devices, err := h.Devices()
+	if err != nil {
+		return nil, err
+	}
+	var kept []Device
+	for _, d := range devices {
+		if d.Bytes > 0 && (d.Kind == KindDisk || d.Kind == KindMD || d.Kind == KindDM || d.Kind == KindLoop) {
+			kept = append(kept, d)
+		}
+	}
+	infos := make([]Info, len(kept))
+	var wg sync.WaitGroup
+	for i, d := range kept {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			infos[i] = h.describe(ctx, d)
+		}()
+	}
+	wg.Wait()
+	return infos, nil
+}
+
+// Describe is one device's entry of the inventory; target as Resolve takes it.
+func (h Host) Describe(ctx context.Context, target string) (Info, error) {
+	s, err := h.Resolve(target)
+	if err != nil {
+		return Info{}, err
+	}
+	return h.describe(ctx, s.Device), nil
+}
+
+func (h Host) describe(ctx context.Context, d Device) Info {
+	ctx, cancel := context.WithTimeout(ctx, inventoryDeadline)
+	defer cancel()
+	info := Info{Name: d.Name, Path: d.Path, Model: d.Model, Serial: d.Serial, WWID: d.WWID, Driver: d.Driver, Transport: d.Transport,
+		SizeBytes: d.Bytes, Members: []string{}, Knobs: map[string]KnobState{}, Device: d}
+	stack, err := h.Resolve(d.Path)
+	if err != nil {
+		info.Refused = err.Error()
+		return info
+	}
+	for _, m := range stack.Members {
+		info.Members = append(info.Members, m.Name)
+	}
+	for _, k := range Knobs() {
+		if d.Transport == "usb" && k.Name == "write_cache" {
+			info.Knobs[k.Name] = KnobState{Reason: "not asked: a USB bridge may not answer for a minute"}
+			continue
+		}
+		info.Knobs[k.Name] = d.knobState(ctx, k.Name)
+	}
+	if d.Transport != "usb" {
+		info.Disagreement = d.CacheDisagreement(ctx)
+	}
+	refusals, _, err := h.Judge(ctx, stack, Intent{})
+	var why []string
+	if err != nil {
+		why = append(why, err.Error())
+	}
+	for _, r := range refusals {
+		why = append(why, r.Reason)
+	}
+	info.Refused = strings.Join(why, "; ")
+	if onTarget, besides, err := h.Users(stack); err == nil {
+		seen := map[string]bool{}
+		for _, u := range append(onTarget, besides...) {
+			if !seen[u.By] {
+				seen[u.By] = true
+				info.UsedBy = append(info.UsedBy, u.By)
+			}
+		}
+	}
+	return info
+}
+
+func (d Device) knobState(ctx context.Context, knob string) KnobState {
+	value, readErr := d.Current(ctx, knob)
+	allowed, err := d.Allowed(ctx, knob)
+	st := KnobState{Value: value, Allowed: allowed, Writable: err == nil && allowed.Writable, Reason: allowed.Reason}
+	switch {
+	case err != nil:
+		st.Reason = err.Error()
+	case readErr != nil && st.Reason == "":
+		st.Reason = readErr.Error()
+	}
+	return st
+}

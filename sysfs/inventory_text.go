@@ -1,0 +1,210 @@
+package sysfs
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// WriteInventory writes the table of `qdsweep devices`, at most width columns wide; verbose adds every knob of every device.
+func WriteInventory(w io.Writer, infos []Info, width int, verbose bool) error {
+	if len(infos) == 0 {
+		_, err := fmt.Fprintln(w, "no block device")
+		return err
+	}
+	t := table{{"DEVICE", "MODEL", "SERIAL", "SIZE", "BY", "QUEUE_DEPTH", "WRITE_CACHE", "MAX_SECTORS_KB", "USED BY", "AS A TARGET"}}
+	var notes []string
+	note := func(text string) string {
+		for i, n := range notes {
+			if n == text {
+				return fmt.Sprintf(" (!%d)", i+1)
+			}
+		}
+		notes = append(notes, text)
+		return fmt.Sprintf(" (!%d)", len(notes))
+	}
+	example := ""
+	for _, d := range infos {
+		row := []string{d.Name, orDash(d.Device.describeModel()), orDash(d.Serial), Size(d.SizeBytes), orDash(d.Driver)}
+		if len(d.Members) > 0 && d.Device.Kind != KindDisk && d.Device.Kind != KindLoop {
+			row[4] = string(d.Device.Kind)
+			row = append(row, plural(len(d.Members), "member"), "by member", "by member")
+		} else {
+			row = append(row, depthCell(d, note), cacheCell(d, note), rangeCell(d.Knobs["max_sectors_kb"]))
+		}
+		row = append(row, orDash(strings.Join(d.UsedBy, " ")), targetCell(d))
+		t = append(t, row)
+		if example == "" && d.Refused == "" && len(d.UsedBy) == 0 && d.Device.Kind == KindDisk {
+			example = d.Path
+		}
+	}
+	var b strings.Builder
+	t.write(&b, width)
+	for i, n := range notes {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "!%d %s\n", i+1, n)
+	}
+	if verbose {
+		for _, d := range infos {
+			writeKnobs(&b, d)
+		}
+	}
+	b.WriteByte('\n')
+	if example != "" {
+		fmt.Fprintf(&b, "Try it, one minute, reads only:  sudo qdsweep run quick --device %s\n", example)
+	}
+	if !verbose {
+		b.WriteString("Everything a device can be set to:  qdsweep devices -v DEVICE\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func depthCell(d Info, note func(string) string) string {
+	k := d.Knobs["queue_depth"]
+	switch {
+	case k.Value == "" && d.Transport == "nvme":
+		return "none" + note("NVMe has no queue_depth: sweep the workload's iodepth instead (profile iodepth-ladder)")
+	case k.Value == "":
+		return "none"
+	case !k.Writable:
+		return k.Value + ", fixed"
+	}
+	return rangeCell(k)
+}
+
+func cacheCell(d Info, note func(string) string) string {
+	k := d.Knobs["write_cache"]
+	value := k.Value
+	if value == "" {
+		value = "unknown"
+	}
+	if d.Disagreement != "" {
+		return value + note(d.Disagreement+": somebody changed one of them")
+	}
+	if k.Value != "" && !k.Writable {
+		return value + ", fixed"
+	}
+	return value
+}
+
+func rangeCell(k KnobState) string {
+	switch {
+	case k.Value == "":
+		return "none"
+	case !k.Writable:
+		return k.Value + ", fixed"
+	case k.Allowed.Levels != nil:
+		return k.Value + " of " + strings.Join(k.Allowed.Levels, " ")
+	}
+	return fmt.Sprintf("%s of %d-%d", k.Value, k.Allowed.Min, k.Allowed.Max)
+}
+
+func targetCell(d Info) string {
+	switch {
+	case d.Refused != "":
+		return "no: " + d.Refused
+	case d.Device.Identity == "":
+		return "reading only: no identity"
+	}
+	return "yes"
+}
+
+func writeKnobs(b *strings.Builder, d Info) {
+	fmt.Fprintf(b, "\n%s  %s  identity %s\n", d.Name, d.Path, orDash(string(d.Device.Identity)))
+	names := make([]string, 0, len(d.Knobs))
+	for n := range d.Knobs {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	t := table{}
+	for _, n := range names {
+		k := d.Knobs[n]
+		why := k.Reason
+		if why == "" && !k.Writable {
+			why = "cannot be changed"
+		}
+		allowed := ""
+		if k.Writable {
+			allowed = fmt.Sprintf("%d-%d", k.Allowed.Min, k.Allowed.Max)
+			if k.Allowed.Levels != nil {
+				allowed = strings.Join(k.Allowed.Levels, " ")
+			}
+		}
+		t = append(t, []string{"  " + n, "now " + orDash(k.Value), "can be " + orDash(allowed), why})
+	}
+	t.write(b, 0)
+}
+
+// describeModel is what the MODEL column says: of an array what it is, of a disk its model.
+func (d Device) describeModel() string { return visible(d.Model) }
+
+// Size is a size as drive makers print it: decimal, three digits.
+func Size(n int64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB", "PB"}
+	v, u := float64(n), 0
+	for v >= 999.5 && u < len(units)-1 {
+		v, u = v/1000, u+1
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64) + " " + units[u]
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func orDash(s string) string {
+	if s = visible(s); s == "" {
+		return "-"
+	}
+	return s
+}
+
+// visible makes control characters of a device's text visible: a drive must not steer the terminal.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// table is rows of cells of equal number.
+type table [][]string
+
+// write aligns the columns; a line that is too long for width is cut with an ellipsis (0: never).
+func (t table) write(b *strings.Builder, width int) {
+	var widths []int
+	for _, row := range t {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	for _, row := range t {
+		var line strings.Builder
+		for i, c := range row {
+			line.WriteString(c)
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
+			}
+		}
+		text := []rune(strings.TrimRight(line.String(), " "))
+		if width > 0 && len(text) > width {
+			text = append(text[:width-1], '…')
+		}
+		b.WriteString(string(text))
+		b.WriteByte('\n')
+	}
+}
