@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"qdsweep/sweep/keeper"
+	"qdsweep/sweep/wire"
+	"qdsweep/sysfs"
+	"qdsweep/workload"
+)
+
+// newKeeper is the process that makes and restores settings; qdsweep starts it itself, with a socket on descriptor 3.
+func newKeeper(g *globals) *cobra.Command {
+	return &cobra.Command{Use: "keeper", Hidden: true, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		return exit(keeper.Main(g.stateDir, sysfs.NewHost("/", g.host...), g.journal...))
+	}}
+}
+
+// newWorker is the process that does the I/O.
+func newWorker() *cobra.Command {
+	return &cobra.Command{Use: "worker", Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		conn, err := wire.Inherited()
+		if err != nil {
+			return err
+		}
+		return workload.Serve(context.Background(), conn)
+	}}
+}

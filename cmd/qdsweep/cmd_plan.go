@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"qdsweep/sysfs"
+)
+
+type planOptions struct {
+	planFlags
+	output
+	sysroot string
+	verbose bool
+}
+
+func newPlan(g *globals) *cobra.Command {
+	var o planOptions
+	c := &cobra.Command{
+		Use:   "plan PROFILE",
+		Short: "what a sweep would do, and what it needs; changes nothing",
+		Args:  cobra.ExactArgs(1),
+		Long:  "Expands a profile into its runs on this machine and says what would be set, what cannot be, what it costs, and the command that starts it. Changes nothing." + exitCodes,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			o.seedGiven = c.Flags().Changed("seed")
+			o.verbose = g.verbose
+			return doPlan(c.Context(), o, args[0], c.OutOrStdout())
+		},
+	}
+	o.planFlags.addFlags(c)
+	o.output.addFlags(c)
+	c.Flags().StringVar(&o.sysroot, "sysroot", "/", "read /sys, /proc and /dev of a captured machine below this folder")
+	return c
+}
+
+func doPlan(ctx context.Context, o planOptions, name string, stdout io.Writer) error {
+	plan, err := o.plan(ctx, name, sysfs.NewHost(o.sysroot))
+	if err != nil {
+		return err
+	}
+	return o.write(stdout, func(w io.Writer) error {
+		if o.format == "json" {
+			return plan.JSON(w)
+		}
+		return plan.Text(w, width(stdout), o.verbose, runCommand(name, o.planFlags))
+	})
+}
+
+// runCommand is the exact command that starts what was planned, consents included.
+func runCommand(name string, o planFlags) string {
+	words := []string{"sudo", "qdsweep", "run", quoted(name)}
+	add := func(flag, value string) { words = append(words, flag, quoted(value)) }
+	if o.device != "" {
+		add("--device", o.device)
+	}
+	if o.directory != "" {
+		add("--directory", o.directory)
+	}
+	words = append(words, o.numbers()...)
+	for _, e := range o.erase {
+		add("--erase", e)
+	}
+	for _, a := range o.allow {
+		add("--allow", a)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"qdsweep/sweep"
+	"qdsweep/sweep/report"
+	"qdsweep/sysfs"
+)
+
+type runOptions struct {
+	planFlags
+	output
+	out  string
+	wait time.Duration
+	*globals
+}
+
+func newRun(g *globals) *cobra.Command {
+	o := runOptions{globals: g}
+	c := &cobra.Command{
+		Use:   "run PROFILE",
+		Short: "the sweep: settings, workload, rows, everything put back",
+		Args:  cobra.ExactArgs(1),
+		Long:  "Runs a profile's sweep. Every setting it changes is journalled first and put back after each run, also after Ctrl-C, a crash or a kill." + exitCodes,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			o.seedGiven = c.Flags().Changed("seed")
+			return doRun(c.Context(), o, args[0], c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	o.planFlags.addFlags(c)
+	o.output.addFlags(c)
+	c.Flags().StringVar(&o.out, "out", "", "the output folder, absent or empty (default ./NAME-YYYYMMDD-HHMMSS)")
+	c.Flags().DurationVar(&o.wait, "wait", 0, "wait so long for a busy device instead of exit 3")
+	return c
+}
+
+func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Writer) error {
+	h := sysfs.NewHost("/")
+	plan, err := o.plan(ctx, name, h)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		o.out = sweep.DefaultOut(plan.Profile.Name, time.Now())
+	}
+	allow, err := o.consents()
+	if err != nil {
+		return err
+	}
+	shown := newProgress(stderr, plan, o.quiet)
+	outcome, err := sweep.Execute(ctx, plan, h, sweep.Options{Out: o.out, StateDir: o.stateDir, Erase: o.erase, Allow: allow, Wait: o.wait,
+		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: shown.observe, Results: o.results})
+	shown.stop()
+	if err != nil {
+		return err
+	}
+	if err := o.summarise(outcome, stdout); err != nil {
+		fmt.Fprintf(stderr, "qdsweep: the summary could not be made: %v\n  the rows are in %s\n", err, outcome.Dir)
+	}
+	complain(stderr, outcome)
+	return exit(outcome.ExitCode())
+}
+
+// summarise prints the table and the audit on stdout.
+func (o *runOptions) summarise(outcome sweep.Outcome, stdout io.Writer) error {
+	data, err := report.Load(outcome.Dir)
+	if err != nil {
+		return err
+	}
+	data.Audit, data.Settings, data.Dir = outcome.Audit, outcome.Settings, outcome.Dir
+	data.Next = outcome.Next()
+	return o.write(stdout, func(w io.Writer) error {
+		if o.format == "json" {
+			return report.JSON(w, data)
+		}
+		return report.Text(w, data, width(stdout))
+	})
+}
+
+// complain says on stderr what went wrong, what state it left, and what to type.
+func complain(stderr io.Writer, o sweep.Outcome) {
+	if o.Stopped != "" {
+		fmt.Fprintf(stderr, "qdsweep: the sweep ended early: %s\n", o.Stopped)
+	}
+	if o.Err != nil && o.Err.Error() != o.Stopped {
+		fmt.Fprintf(stderr, "qdsweep: %v\n", o.Err)
+	}
+	for _, u := range o.Unrestored {
+		fmt.Fprintf(stderr, "qdsweep: NOT RESTORED: %s (%s): %s\n", u.Name, u.Member, u.Err)
+		if len(u.ByHand) > 0 {
+			fmt.Fprintf(stderr, "  by hand:  %s\n", strings.Join(u.ByHand, "\n            "))
+		}
+		fmt.Fprintln(stderr, "  or again: sudo qdsweep restore     (the journal has the originals until they are back)")
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/sys/unix"
+
+	"qdsweep/sweep"
+	"qdsweep/sweep/results"
+)
+
+// plainEvery is the longest silence where there is no terminal: a log that says nothing for longer looks dead.
+const plainEvery = 60 * time.Second
+
+// progress shows how far a sweep is: a bar on a terminal, lines elsewhere. Everything goes to stderr.
+type progress struct {
+	mu    sync.Mutex
+	w     io.Writer
+	total int
+	quiet bool
+
+	bars *mpb.Progress
+	bar  *mpb.Bar
+
+	began   time.Time
+	done    int
+	now     string // the run going on
+	phase   string
+	lastOut time.Time
+	quit    chan struct{}
+}
+
+func newProgress(stderr io.Writer, plan *sweep.Plan, quiet bool) *progress {
+	p := &progress{w: stderr, total: plan.Count(), quiet: quiet, quit: make(chan struct{}), began: time.Now(), lastOut: time.Now()}
+	if !quiet && terminal(stderr) {
+		p.bars = mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
+	} else if !quiet {
+		go p.heartbeat()
+	}
+	return p
+}
+
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+func (p *progress) observe(e sweep.Event) {
+	p.say(p.take(e))
+}
+
+// take notes what happened and returns the line to print, "" for none. Printing is the caller's: the bar's display takes its own lock,
+// and asks for line() under it.
+func (p *progress) take(e sweep.Event) (text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e.Kind {
+	case sweep.Began:
+		p.began = time.Now()
+		if p.bars != nil {
+			p.bar = p.bars.AddBar(int64(p.total), mpb.PrependDecorators(decor.CountersNoUnit("run %d of %d ")),
+				mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + p.line() })))
+		}
+	case sweep.RunBegan:
+		p.now, p.phase = e.Run.ID, ""
+	case sweep.PhaseBegan:
+		p.phase = e.Phase
+	case sweep.RunEnded:
+		p.done++
+		p.now, p.phase = "", ""
+		if p.bar != nil {
+			p.bar.Increment()
+		}
+		status := results.RunStatus(e.Rows)
+		if status != results.OK {
+			text = fmt.Sprintf("%s  %s: %s", status, e.Run.ID, worstReason(e.Rows))
+		} else if p.bars == nil && time.Since(p.lastOut) >= time.Second {
+			text = fmt.Sprintf("run %d of %d  %s  ok, %s%s", p.done, p.total, e.Run.ID, e.Took.Round(100*time.Millisecond), p.left())
+		}
+	case sweep.RunAbandoned:
+		text = fmt.Sprintf("run %s given up: %s", e.Run.ID, e.Reason)
+	case sweep.Note:
+		text = e.Text
+	}
+	if text != "" {
+		p.lastOut = time.Now()
+	}
+	return text
+}
+
+// worstReason is the reason of the row that decided the run's status.
+func worstReason(rows []results.Row) string {
+	worst := results.RunStatus(rows)
+	for _, r := range rows {
+		if r.Status == worst {
+			return r.Reason
+		}
+	}
+	return ""
+}
+
+// line is what stands behind the bar. The display's goroutine calls it.
+func (p *progress) line() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.now
+	if p.phase != "" {
+		s += " (" + p.phase + ")"
+	}
+	return s + p.left()
+}
+
+// left is the time the other runs take if they take what those so far took.
+func (p *progress) left() string {
+	if p.done == 0 || p.done >= p.total {
+		return ""
+	}
+	each := time.Since(p.began) / time.Duration(p.done)
+	return fmt.Sprintf(", about %s left", (each * time.Duration(p.total-p.done)).Round(time.Second))
+}
+
+// say prints a line; above the bar where there is one.
+func (p *progress) say(text string) {
+	switch {
+	case p.quiet || text == "":
+	case p.bars != nil:
+		fmt.Fprintln(p.bars, text)
+	default:
+		fmt.Fprintln(p.w, text)
+	}
+}
+
+func (p *progress) heartbeat() {
+	tick := time.NewTicker(plainEvery / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.quit:
+			return
+		case <-tick.C:
+			text := ""
+			p.mu.Lock()
+			if time.Since(p.lastOut) >= plainEvery*3/4 {
+				text = fmt.Sprintf("run %d of %d  %s (%s)%s", p.done+1, p.total, p.now, p.phase, p.left())
+				p.lastOut = time.Now()
+			}
+			p.mu.Unlock()
+			p.say(text)
+		}
+	}
+}
+
+func (p *progress) stop() {
+	close(p.quit)
+	if p.bars == nil {
+		return
+	}
+	if p.bar != nil && !p.bar.Completed() {
+		p.bar.Abort(false)
+	}
+	p.bars.Wait()
+}
