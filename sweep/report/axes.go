@@ -75,15 +75,17 @@ func axisColumns(cells []*stats.Cell, withSweep bool) []column {
 	return list
 }
 
-// axisHead breaks the long names that have narrow levels.
+// axisHead breaks the names that are words, and gives the unit of those that
+// have one.
 func axisHead(axis string) []string {
 	switch axis {
 	case "write_cache":
 		return []string{"write", "cache"}
 	case "raid_level":
 		return []string{"raid", "level"}
-	case "max_sectors_kb":
-		return []string{"max_sec-", "tors_kb"}
+	}
+	if strings.HasSuffix(axis, "_kb") {
+		return []string{axis, "KiB"}
 	}
 	return []string{axis}
 }

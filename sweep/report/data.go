@@ -73,7 +73,7 @@ func Load(paths ...string) (Data, error) {
 			d.RowsOnly = true
 			continue
 		}
-		d.Results = append(d.Results, filepath.Join(path, results.FileName))
+		d.Results = append(d.Results, inDir(path, results.FileName))
 		n, err := plannedIn(path)
 		if err != nil {
 			d.Warnings = append(d.Warnings, err.Error())

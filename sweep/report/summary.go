@@ -41,7 +41,8 @@ type problem struct {
 	Reason   string `json:"reason"`
 }
 
-// note is a reason that ok rows of one phase give.
+// note is a reason that ok rows give: of one phase, or, where it is the
+// settings' or the clock's and so the whole run's, of any ("").
 type note struct {
 	Code     results.Code `json:"code"`
 	Workload string       `json:"workload"`
@@ -117,7 +118,7 @@ func (c *summariser) add(r results.Row) {
 	if r.Row < r.Rows {
 		return
 	}
-	if !r.Restored {
+	if !r.Restored && r.Status != results.Skipped { // nothing was set for a skipped one
 		c.notRestored = append(c.notRestored, r.Run)
 	}
 	if w := c.worst; w.Status != results.OK {
@@ -148,11 +149,16 @@ func (c *summariser) facts(r results.Row) {
 func (c *summariser) note(r results.Row) {
 	phase := stats.PhaseID{Workload: r.Workload, Phase: r.Phase}
 	c.okRows[phase]++
+	c.okRows[stats.PhaseID{}]++
 	for _, part := range results.SplitReasons(r.Reason) {
 		id := noteID{results.CodeOf(part), phase}
+		switch id.code {
+		case results.Clamped, results.Differs, results.ClockStepped:
+			id.of = stats.PhaseID{}
+		}
 		n := c.notes[id]
 		if n == nil {
-			n = &note{Code: id.code, Workload: r.Workload, Phase: r.Phase, Example: part}
+			n = &note{Code: id.code, Workload: id.of.Workload, Phase: id.of.Phase, Example: part}
 			c.notes[id] = n
 			c.summary.notes = append(c.summary.notes, n)
 		}

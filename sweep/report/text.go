@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -64,7 +63,7 @@ func (p *page) blank() { p.text.WriteByte('\n') }
 func (p *page) paragraph(label, words string) {
 	line, indent := label, strings.Repeat(" ", utf8.RuneCountInString(label))
 	empty := true
-	for word := range strings.FieldsSeq(Printable(words)) {
+	for word := range strings.FieldsSeq(strings.ReplaceAll(Printable(words), " %", noBreak+"%")) {
 		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > p.width {
 			p.line(line)
 			line, empty = indent, true
@@ -72,21 +71,24 @@ func (p *page) paragraph(label, words string) {
 		if !empty {
 			line += " "
 		}
-		line, empty = line+word, false
+		line, empty = line+strings.ReplaceAll(word, noBreak, " "), false
 	}
 	p.line(line)
 }
 
+// noBreak keeps a per cent sign with its number. Printable text cannot hold it.
+const noBreak = "\x00"
+
 func (p *page) audit(d Data, s *summary) {
-	words := d.Audit.String()
 	if d.RowsOnly {
-		words = fmt.Sprintf("%d ok + %d failed + %d suspect + %d skipped; how many were planned is not known from rows alone",
-			d.Audit.OK, d.Audit.Failed, d.Audit.Suspect, d.Audit.Skipped)
+		p.paragraph("", fmt.Sprintf("%d ok + %d failed + %d suspect + %d skipped; how many were planned is not known from rows alone",
+			d.Audit.OK, d.Audit.Failed, d.Audit.Suspect, d.Audit.Skipped))
+	} else {
+		p.line(d.Audit.String()) // one line, for scripts that look for it
 	}
 	if s.repeated > 0 {
-		words += fmt.Sprintf(" (%s of earlier attempts are not counted)", count(s.repeated, "row"))
+		p.paragraph("  repeated ", count(s.repeated, "row")+" of earlier attempts, not counted")
 	}
-	p.paragraph("", words)
 }
 
 // listed is how many runs that are not ok are listed one by one.
@@ -98,22 +100,20 @@ func (p *page) problems(s *summary) {
 			p.line(fmt.Sprintf("  … and %d more; --format json lists all", len(s.problems)-listed))
 			break
 		}
-		words := pr.Run
+		run, reason := pr.Run, pr.Reason
 		if len(s.sweeps) > 1 {
-			words = pr.Sweep + " " + words
-		}
-		if pr.Reason != "" {
-			words += "  " + pr.Reason
+			run = pr.Sweep + " " + run
 		}
 		if pr.Status == results.Suspect {
-			words += " (left out above)"
+			reason = strings.TrimSpace(reason + " (left out above)")
 		}
 		label := fmt.Sprintf("  %-8s ", pr.Status)
-		if len([]rune(label+words)) <= p.width {
-			p.line(label + words)
+		if utf8.RuneCountInString(Printable(label+run+"  "+reason)) <= p.width {
+			p.line(label + run + "  " + reason)
 			continue
 		}
-		p.paragraph(label, words)
+		p.line(label + run) // in one piece, to be found in the CSV
+		p.paragraph(strings.Repeat(" ", len(label)+2), reason)
 	}
 }
 
@@ -123,7 +123,11 @@ func (p *page) notes(s *summary) {
 			p.line(fmt.Sprintf("  … and %d more; --format json lists all", len(s.notes)-listed))
 			break
 		}
-		words := fmt.Sprintf("%d of %s of %s: %s", n.Rows, count(n.Of, "ok row"), strings.TrimSpace(n.Workload+" "+n.Phase), n.Example)
+		words := fmt.Sprintf("%d of %s", n.Rows, count(n.Of, "ok row"))
+		if n.Phase != "" {
+			words += " of " + n.Workload + " " + n.Phase
+		}
+		words += ": " + n.Example
 		if n.differs {
 			words += ", and the like"
 		}
@@ -160,9 +164,14 @@ func (p *page) results(d Data, s *summary) {
 
 func (d Data) resultFiles() []string {
 	if len(d.Results) == 0 && d.Dir != "" {
-		return []string{filepath.Join(d.Dir, results.FileName)}
+		return []string{inDir(d.Dir, results.FileName)}
 	}
 	return d.Results
+}
+
+// inDir names a file the way the folder was named: ./x stays ./x.
+func inDir(dir, file string) string {
+	return strings.TrimRight(dir, "/") + "/" + file
 }
 
 // Printable makes text from a device or a profile safe for a terminal: what

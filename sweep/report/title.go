@@ -13,7 +13,10 @@ func title(d Data, s *summary) string {
 	if d.Title != "" {
 		return d.Title
 	}
-	if len(s.sweeps) != 1 {
+	if len(s.sweeps) == 0 {
+		return strings.TrimSpace(d.Name + " has no rows yet")
+	}
+	if len(s.sweeps) > 1 {
 		return fmt.Sprintf("%s in %s", count(len(s.sweeps), "sweep"), count(len(d.resultFiles()), "file"))
 	}
 	f := s.sweeps[0]
