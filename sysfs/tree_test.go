@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,13 +22,24 @@ type tree struct {
 
 func newTree(t *testing.T) *tree {
 	t.Helper()
-	tr := &tree{t: t, root: t.TempDir(), devPath: map[string]string{}}
+	tr := &tree{t: t, root: scratch(t), devPath: map[string]string{}}
 	for _, dir := range []string{"/sys/block", "/sys/class/block", "/sys/dev/block", "/dev/disk/by-id", "/proc/self"} {
 		tr.dir(dir)
 	}
 	tr.file("/proc/self/mountinfo", "")
 	tr.mount("/", "rootfs", "rootfs", "0:1")
 	return tr
+}
+
+// scratch is a folder in memory where the machine has that: thousands of small files are made.
+func scratch(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "qdsweep-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
+	return dir
 }
 
 func (tr *tree) host(opts ...Option) Host { return NewHost(tr.root, opts...) }
