@@ -93,7 +93,7 @@ func (d Drive) Set(ctx context.Context, level string) (effective string, err err
 		now, _ := d.State(ctx)
 		return now.Level, err
 	}
-	return d.settle(ctx, level, agreed)
+	return d.settle(ctx, agreed)
 }
 
 // Flush empties the drive's cache. nil where the kernel's own flush (fsync of the node) is the way.
@@ -138,32 +138,34 @@ func (d Drive) way() (way, string) {
 	return wayNone, "this device has no write cache of its own that could be switched"
 }
 
-// settle waits until the drive says level and, where view and state agreed before, the kernel has
-// noticed: the change is asynchronous, and until sd has looked again the port stalls.
-func (d Drive) settle(ctx context.Context, level string, agreed bool) (string, error) {
+// settle asks the drive itself what came of it and, where the kernel's view agreed before, waits until
+// the kernel has noticed: the change is asynchronous, and until libata and sd have looked again the
+// port stalls and limits are reset. What is still not agreed on then is for Disagreement to say.
+func (d Drive) settle(ctx context.Context, agreed bool) (string, error) {
+	now, err := d.ask(ctx)
+	if err != nil || !agreed {
+		return now.Level, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, agreeWithin)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	var last State
 	for {
-		now, err := d.State(ctx)
-		if err != nil {
-			if ctx.Err() != nil && last.Level != "" {
-				return last.Level, nil
-			}
-			return last.Level, err
-		}
-		last = now
-		if now.Level == level && (!agreed || d.viewAgrees(ctx, level)) {
+		if seen, err := d.State(ctx); err == nil && seen.Level == now.Level && d.viewAgrees(ctx, now.Level) {
 			return now.Level, nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return last.Level, nil // Disagreement says what is left of it
+			return now.Level, nil
 		}
 	}
+}
+
+// ask is State by a command, not by what the kernel remembers of an earlier one.
+func (d Drive) ask(ctx context.Context) (State, error) {
+	d.Identify = ""
+	return d.State(ctx)
 }
 
 // remaining is a command's time-out: what the context leaves, at most most.
