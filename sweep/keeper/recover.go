@@ -205,7 +205,7 @@ func (s *server) restoreDrive(e Entry, d sysfs.Device, o RestoreOptions, out Ent
 	}
 	// Also where nothing differed, or comparing failed: Restore writes only what is not as it was.
 	if err := d.Restore(ctx, ours); err != nil {
-		out.State, out.Reason, out.ByHand, out.Next = StateFailed, err.Error(), byHand(err), "qdsweep restore"
+		out.State, out.Reason, out.ByHand, out.Next = StateFailed, reason(err), byHand(err), "qdsweep restore"
 		return out
 	}
 	if err := s.j.Clear(e); err != nil {
@@ -238,14 +238,6 @@ func (s *server) leftAlone(ctx context.Context, e Entry, d sysfs.Device, ours []
 		notes = append(notes, fmt.Sprintf("%s is %s, journal says %s: left alone", m.Knob, now, m.From))
 	}
 	return notes, nil
-}
-
-func byHand(err error) []string {
-	var e *sysfs.RestoreError
-	if errors.As(err, &e) {
-		return e.ByHand()
-	}
-	return nil
 }
 
 func (s *server) restoreFolder(ctx context.Context, e Entry, o RestoreOptions, out EntryOutcome) EntryOutcome {

@@ -3,6 +3,8 @@ package keeper
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"qdsweep/sysfs"
 )
@@ -40,7 +42,7 @@ func (s *server) restoreAll() []Restored {
 		m.applied = nil
 		switch {
 		case errs[i] != nil:
-			r.Err, r.ByHand, r.Stuck = errs[i].Error(), byHand(errs[i]), errors.Is(errs[i], sysfs.ErrStuck)
+			r.Err, r.ByHand, r.Stuck = reason(errs[i]), byHand(errs[i]), errors.Is(errs[i], sysfs.ErrStuck)
 			m.dead = "it could not be restored"
 		case cleared != nil:
 			// As it was, but still recorded. It keeps its entry, so it is not snapshotted again.
@@ -66,4 +68,33 @@ func (s *server) putBack(m Member, original sysfs.Snapshot) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.restoreTimeout)
 	defer cancel()
 	return d.Restore(ctx, original)
+}
+
+// reason is an error without what else is said: that it is not restored, and the commands.
+func reason(err error) string {
+	var e *sysfs.RestoreError
+	if !errors.As(err, &e) || len(e.Items) == 0 {
+		return err.Error()
+	}
+	var parts []string
+	for _, i := range e.Items {
+		have := i.Have
+		if have == "" {
+			have = "unknown"
+		}
+		part := fmt.Sprintf("%s is %s, was %s", i.Knob, have, i.Want)
+		if i.Err != "" {
+			part += " (" + i.Err + ")"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func byHand(err error) []string {
+	var e *sysfs.RestoreError
+	if errors.As(err, &e) {
+		return e.ByHand()
+	}
+	return nil
 }

@@ -1,0 +1,171 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qdsweep/sysfs"
+)
+
+// fault counts every file operation of journal, apply and restore, and makes the k-th fail. After a crash nothing
+// works any more, as for a process that is no longer there.
+type fault struct {
+	root  string
+	k     int
+	crash bool // all that follows fails too
+	late  bool // the k-th write still takes effect
+
+	mu sync.Mutex
+	n  int
+}
+
+func (f *fault) step() (do bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	switch {
+	case f.n == f.k:
+		return f.late, errInjected
+	case f.crash && f.n > f.k:
+		return false, errInjected
+	}
+	return true, nil
+}
+
+func (f *fault) reached() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n >= f.k
+}
+
+func (f *fault) hook(string) error { _, err := f.step(); return err }
+
+func (f *fault) write(path, value string) error {
+	do, err := f.step()
+	if !do {
+		return err
+	}
+	file, e := os.OpenFile(filepath.Join(f.root, path), os.O_WRONLY|os.O_TRUNC, 0)
+	if e != nil {
+		return e
+	}
+	defer file.Close()
+	if _, e := file.WriteString(value + "\n"); e != nil {
+		return e
+	}
+	return err
+}
+
+func sweepOnce(ctx context.Context, k *keeper) error {
+	if err := k.Claim(ctx, []Member{sda, sdb}, 0); err != nil {
+		return err
+	}
+	for range 2 {
+		if _, err := k.Apply(ctx, []sysfs.Setting{
+			{Knob: "max_sectors_kb", Level: "8"}, {Knob: "queue_depth", Level: "1"}, {Knob: "nr_requests", Level: "16"},
+		}); err != nil {
+			_, _ = k.Restore(ctx)
+			return err
+		}
+		if _, err := k.Restore(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// steps counts the operations of a sweep in which nothing fails.
+func steps(t *testing.T) int {
+	t.Helper()
+	root, state := plain(t, "sda", "sdb"), stateDir(t)
+	f := &fault{root: root}
+	j := openJournal(t, state)
+	j.Hook = f.hook
+	k := serve(t, sysfs.NewHost(root, sysfs.WithWriter(f.write)), j, Options{})
+	require.NoError(t, sweepOnce(context.Background(), k))
+	require.NoError(t, k.Close())
+	require.NoError(t, <-k.served)
+	// Of a member and a cycle: a temp file is three, a rename, three writes, four back (max_sectors_kb is tried as 0
+	// first), an unlink. And the folder is synced twice.
+	require.Equal(t, 2*(2*(3+1+3+4+1)+2), f.n)
+	return f.n
+}
+
+// A crash of the keeper at the k-th file operation, for every k: an original is never lost.
+func TestCrashAtEveryOperation(t *testing.T) {
+	total := steps(t)
+	for _, late := range []bool{false, true} {
+		for k := 1; k <= total; k++ {
+			t.Run(fmt.Sprintf("late %v, operation %d", late, k), func(t *testing.T) {
+				t.Parallel()
+				crashAt(t, k, late)
+			})
+		}
+	}
+}
+
+func crashAt(t *testing.T, k int, late bool) {
+	root, state := plain(t, "sda", "sdb"), stateDir(t)
+	originals := contents(t, root)
+	f := &fault{root: root, k: k, crash: true, late: late}
+	j := openJournal(t, state)
+	j.Hook = f.hook
+	first := serve(t, sysfs.NewHost(root, sysfs.WithWriter(f.write)), j, Options{})
+	_ = sweepOnce(context.Background(), first)
+	_ = first.mainDies(t)
+	require.True(t, f.reached())
+
+	// What is changed is recorded, with its true originals.
+	all, err := openJournal(t, state).Entries()
+	require.NoError(t, err)
+	held := map[string]string{}
+	for _, e := range all {
+		require.Empty(t, e.Damage)
+		for _, a := range e.Snapshot.Attributes {
+			held["/sys/block/"+e.Name+"/"+a.Path] = a.Value
+		}
+	}
+	now := contents(t, root)
+	for path, was := range originals {
+		if now[path] != was {
+			require.Equal(t, was, held[path], "%s is %q now", path, now[path])
+		}
+	}
+
+	// And somebody else can put it back.
+	second := serve(t, sysfs.NewHost(root), openJournal(t, state), Options{})
+	outcomes, err := second.RestoreJournal(context.Background(), RestoreOptions{})
+	require.NoError(t, err)
+	require.Zero(t, RestoreExit(outcomes), "%+v", outcomes)
+	require.Equal(t, originals, contents(t, root))
+	require.Empty(t, entries(t, state))
+	require.NoError(t, second.Close())
+}
+
+// One operation fails, the process lives: all is put back, for Close tries once more.
+func TestFailureAtEveryOperation(t *testing.T) {
+	total := steps(t)
+	for k := 1; k <= total; k++ {
+		t.Run(fmt.Sprintf("operation %d", k), func(t *testing.T) {
+			t.Parallel()
+			root, state := plain(t, "sda", "sdb"), stateDir(t)
+			originals := contents(t, root)
+			f := &fault{root: root, k: k}
+			j := openJournal(t, state)
+			j.Hook = f.hook
+			first := serve(t, sysfs.NewHost(root, sysfs.WithWriter(f.write)), j, Options{})
+			_ = sweepOnce(context.Background(), first)
+			require.NoError(t, first.Close())
+			require.NoError(t, <-first.served)
+			require.True(t, f.reached())
+			require.Equal(t, originals, contents(t, root))
+			require.Empty(t, entries(t, state))
+		})
+	}
+}
