@@ -76,7 +76,7 @@ func (d Device) Restore(ctx context.Context, s Snapshot) error {
 	var unread error
 	for range passes {
 		d.restoreOnce(ctx, s, failed)
-		if items, unread = d.compare(ctx, s); len(items) == 0 || unread != nil {
+		if items, unread = d.compare(ctx, s); len(items) == 0 || unread != nil || anyStuck(failed) {
 			break
 		}
 	}
@@ -96,6 +96,16 @@ func (d Device) Restore(ctx context.Context, s Snapshot) error {
 		e.Items = append(e.Items, i)
 	}
 	return e
+}
+
+// anyStuck: another pass would only wait behind the same command.
+func anyStuck(failed map[string]error) bool {
+	for _, err := range failed {
+		if errors.Is(err, ErrStuck) {
+			return true
+		}
+	}
+	return false
 }
 
 // everythingNotSeen adds what failed and could not be compared either.

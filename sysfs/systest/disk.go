@@ -115,6 +115,9 @@ func (m *Machine) prepare(d Disk) *disk {
 	text(&d.Scheduler, usual)
 	x := &disk{Disk: d, index: index, wce: d.WriteCache}
 	def(&x.NrRequests, x.defaultRequests(d.Scheduler))
+	if x.Scheduler == "none" {
+		x.NrRequests = min(x.NrRequests, x.CanQueue)
+	}
 	def(&x.QueueDepth, x.maxDepth())
 	x.override = d.CacheOverride != ""
 	return x
