@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"qdsweep/workload"
 )
 
 func read(t require.TestingT, source string) *Profile {
@@ -213,4 +215,33 @@ func TestTheShuffleIsEven(t *testing.T) {
 	for i, count := range first {
 		assert.InDelta(t, draws/n, count, 150, "cell %d", i) // 5 standard deviations
 	}
+}
+
+// The fast way through the kinds of work gives what each cell gives by itself.
+func TestKindsOfWorkAreTheCells(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, err := ReadProfile("drawn.yaml", strings.NewReader(drawProfile(t)))
+		if err != nil {
+			t.Skip("no cell is left")
+		}
+		kinds := map[int][]workload.Spec{}
+		p.Matrix.eachWorkloads(p.Workloads, func(kind int, specs []workload.Spec) bool {
+			kinds[kind] = slices.Clone(specs)
+			return true
+		})
+		w, used := p.Matrix.walk(), map[int]bool{}
+		for i := range w.size() {
+			if w.excluded(i) {
+				continue
+			}
+			if used[w.kind(i)] {
+				continue
+			}
+			specs, err := w.cell(i).Specs(p.Workloads)
+			require.NoError(t, err)
+			require.Equal(t, specs, kinds[w.kind(i)])
+			used[w.kind(i)] = true
+		}
+		require.Len(t, kinds, len(used))
+	})
 }

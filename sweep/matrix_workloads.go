@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"reflect"
 	"slices"
 
 	"qdsweep/sysfs"
@@ -66,7 +67,12 @@ func (m Matrix) eachWorkloads(base []workload.Spec, f func(kind int, specs []wor
 			used[w.kind(i)] = true
 		}
 	}
-	if !w.eachKind(base, 0, 0, used, f) {
+	specs := slices.Clone(base)
+	puts := make([][]put, len(w.params))
+	for n, axis := range w.params {
+		puts[n] = putsOf(m.Axes[axis], specs)
+	}
+	if !w.eachKind(specs, puts, 0, used, f) {
 		return
 	}
 	for _, c := range m.Include {
@@ -76,21 +82,64 @@ func (m Matrix) eachWorkloads(base []workload.Spec, f func(kind int, specs []wor
 	}
 }
 
-// eachKind goes through the levels of the parameter axes from the n-th on, putting one in at a time: so that the
-// levels of the outer axes are put in once and not once a cell.
-func (w *walk) eachKind(specs []workload.Spec, n, kind int, used []bool, f func(int, []workload.Spec) bool) bool {
-	if n == len(w.params) {
-		return !used[kind] || f(kind, specs)
-	}
-	axis := w.matrix.Axes[w.params[n]]
-	inner := slices.Clone(specs)
-	for number, level := range axis.Levels {
-		for i, s := range specs {
-			if changed, err := s.With(axis.Name, level); err == nil {
-				inner[i] = changed
+// put puts the levels of one axis into one workload, by copying the fields that the axis changes. Spec.With looks its
+// parameter up each time, which would make a matrix of a million combinations take a minute.
+type put struct {
+	levels []workload.Spec // the workload with each level; nil when its type has not got the parameter
+	fields []int           // in which these differ
+}
+
+// putsOf prepares one axis for each workload. It puts the first level in, and with it all that the levels have in common.
+func putsOf(a Axis, specs []workload.Spec) []put {
+	puts := make([]put, len(specs))
+	for i, s := range specs {
+		if !s.Has(a.Name) {
+			continue
+		}
+		p := &puts[i]
+		for _, level := range a.Levels {
+			changed, err := s.With(a.Name, level)
+			if err != nil { // refused with the profile's errors
+				changed = s
+			}
+			p.levels = append(p.levels, changed)
+		}
+		specs[i] = p.levels[0]
+		first := reflect.ValueOf(p.levels[0])
+		for field := range first.NumField() {
+			if slices.ContainsFunc(p.levels, func(s workload.Spec) bool {
+				return !reflect.ValueOf(s).Field(field).Equal(first.Field(field))
+			}) {
+				p.fields = append(p.fields, field)
 			}
 		}
-		if !w.eachKind(inner, n+1, kind*len(axis.Levels)+number, used, f) {
+	}
+	return puts
+}
+
+// into puts a level into a workload.
+func (p put) into(s *workload.Spec, level int) {
+	if len(p.fields) == 0 {
+		return
+	}
+	to, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(&p.levels[level]).Elem()
+	for _, field := range p.fields {
+		to.Field(field).Set(from.Field(field))
+	}
+}
+
+// eachKind goes through the levels of the parameter axes from puts on; kind is the number so far.
+func (w *walk) eachKind(specs []workload.Spec, puts [][]put, kind int, used []bool, f func(int, []workload.Spec) bool) bool {
+	if len(puts) == 0 {
+		return !used[kind] || f(kind, specs)
+	}
+	levels := len(w.matrix.Axes[w.params[len(w.params)-len(puts)]].Levels)
+	inner := slices.Clone(specs)
+	for level := range levels {
+		for i, p := range puts[0] {
+			p.into(&inner[i], level)
+		}
+		if !w.eachKind(inner, puts[1:], kind*levels+level, used, f) {
 			return false
 		}
 	}

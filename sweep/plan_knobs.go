@@ -56,10 +56,10 @@ func stateOf(ctx context.Context, member sysfs.Device, knob string) (MemberState
 	allowed, err := member.Allowed(ctx, knob)
 	switch {
 	case errors.Is(err, sysfs.ErrUnsupported):
-		state.Reason = reasonOf(err)
+		state.Reason = innerReason(err)
 		return state, nil
 	case unreadable(member, err):
-		state.Reason = "not checked: " + reasonOf(err)
+		state.Reason = "not checked: " + innerReason(err)
 		state.Allowed.Writable = true
 		return state, nil
 	case err != nil:
@@ -78,9 +78,9 @@ func stateOf(ctx context.Context, member sysfs.Device, knob string) (MemberState
 	case err == nil:
 		state.Now = now
 	case errors.Is(err, sysfs.ErrUnsupported):
-		state.Allowed.Writable, state.Reason = false, "it cannot be read, so it could not be put back: "+reasonOf(err)
+		state.Allowed.Writable, state.Reason = false, "it cannot be read, so it could not be put back: "+innerReason(err)
 	case unreadable(member, err):
-		state.Reason = "not checked: " + reasonOf(err)
+		state.Reason = "not checked: " + innerReason(err)
 	default:
 		return state, fmt.Errorf("plan: %w", err)
 	}
@@ -92,8 +92,8 @@ func unreadable(member sysfs.Device, err error) bool {
 	return err != nil && (!member.Host().Live() || errors.Is(err, fs.ErrPermission))
 }
 
-// reasonOf is the reason within sysfs' errors, whose beginning names the knob and the device that we name ourselves.
-func reasonOf(err error) string {
+// innerReason is the reason within sysfs' errors, whose beginning names the knob and the device that we name ourselves.
+func innerReason(err error) string {
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner.Error()
 	}

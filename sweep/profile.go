@@ -11,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"qdsweep/sysfs"
 	"qdsweep/workload"
 )
 
@@ -80,6 +81,7 @@ func ReadProfile(name string, r io.Reader) (*Profile, error) {
 	}
 	read := &profileReader{
 		reader: reader{ProfileErrors{File: name}},
+		knobs:  map[string]sysfs.Knob{},
 		p: &Profile{
 			Source: source, File: name, places: map[string]position{},
 			Repeats: defaultRepeats, Order: Interleaved, Settle: defaultSettle, Unsupported: Refuse,
@@ -98,7 +100,8 @@ func ReadProfile(name string, r io.Reader) (*Profile, error) {
 // profileReader fills a profile from its document.
 type profileReader struct {
 	reader
-	p *Profile
+	p     *Profile
+	knobs map[string]sysfs.Knob // by axis; one without a name where the axis is none
 }
 
 // profileKeys are the keys of a profile in the order in which YAML writes them.

@@ -31,9 +31,15 @@ func laterAxes() map[string]string {
 	}
 }
 
-// canonicalLevel is the one text of a level: of a knob, or of a workload parameter.
-func canonicalLevel(axis, text string) (string, error) {
-	if k, ok := sysfs.LookupKnob(axis); ok {
+// canonical is the one text of a level: of a knob, or of a workload parameter. Knobs are looked up once a profile,
+// because a range can have thousands of levels.
+func (r *profileReader) canonical(axis, text string) (string, error) {
+	k, known := r.knobs[axis]
+	if !known {
+		k, _ = sysfs.LookupKnob(axis)
+		r.knobs[axis] = k
+	}
+	if k.Name != "" {
 		return k.Canonical(text)
 	}
 	return workload.CanonicalParam(axis, text)
@@ -211,9 +217,9 @@ func (r *profileReader) level(axis string, n *yaml.Node) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	canonical, err := canonicalLevel(axis, text)
+	canonical, err := r.canonical(axis, text)
 	if err != nil {
-		r.wrong(at(n), axis, text, "%s%s", levelText(err, axis, text), meant(axis, text))
+		r.wrong(at(n), axis, text, "%s%s", levelText(err, axis, text), r.meant(axis, text))
 		return "", false
 	}
 	r.place(axis, canonical, at(n))
@@ -221,12 +227,12 @@ func (r *profileReader) level(axis string, n *yaml.Node) (string, bool) {
 }
 
 // meant is the level that a number with zeros or blanks around it most likely is, as advice.
-func meant(axis, text string) string {
+func (r *profileReader) meant(axis, text string) string {
 	bare := strings.TrimLeft(strings.TrimSpace(text), "0")
 	if bare == text || !decimalOnly(bare) {
 		return ""
 	}
-	if level, err := canonicalLevel(axis, bare); err == nil {
+	if level, err := r.canonical(axis, bare); err == nil {
 		return "; write " + level
 	}
 	return ""

@@ -73,7 +73,7 @@ func (r *profileReader) spread(f field, from, to int64, next func(int64) (int64,
 			return nil
 		}
 		text := strconv.FormatInt(v, 10)
-		level, err := canonicalLevel(f.name, text)
+		level, err := r.canonical(f.name, text)
 		if err != nil {
 			r.wrong(at(f.value), f.name, text, "a level of this range: %s", levelText(err, f.name, text))
 			return nil
