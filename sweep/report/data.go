@@ -30,9 +30,6 @@ type Data struct {
 	Rows func() iter.Seq2[results.Row, error]
 
 	Audit results.Audit
-	// RowsOnly says that how many runs were planned is not known: the audit
-	// counts the runs that have rows, and its Planned and Remaining say nothing.
-	RowsOnly bool
 
 	Settings []string // how the members are now, one line each; none: what the rows say
 	Warnings []string // shown as they are
@@ -62,7 +59,7 @@ func RowsOf(rows []results.Row) func() iter.Seq2[results.Row, error] {
 // files alone. Errors name the path.
 func Load(paths ...string) (Data, error) {
 	d := Data{All: true}
-	planned := 0
+	planned, known := 0, true
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -70,7 +67,7 @@ func Load(paths ...string) (Data, error) {
 		}
 		if !info.IsDir() {
 			d.Results = append(d.Results, path)
-			d.RowsOnly = true
+			known = false
 			continue
 		}
 		d.Results = append(d.Results, inDir(path, results.FileName))
@@ -79,7 +76,7 @@ func Load(paths ...string) (Data, error) {
 			d.Warnings = append(d.Warnings, err.Error())
 		}
 		planned += n
-		d.RowsOnly = d.RowsOnly || n == 0
+		known = known && n > 0
 		if len(paths) == 1 {
 			d.Dir = path
 			if err := d.profile(path); err != nil {
@@ -89,7 +86,7 @@ func Load(paths ...string) (Data, error) {
 	}
 	files := d.Results
 	d.Rows = func() iter.Seq2[results.Row, error] { return rowsOf(files) }
-	if d.RowsOnly {
+	if !known {
 		planned = -1
 	}
 	var err error

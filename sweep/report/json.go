@@ -21,8 +21,7 @@ type (
 		Sweeps      []*sweepFacts `json:"sweeps"`
 		Phases      []phaseJSON   `json:"phases"`
 		Cells       []cellJSON    `json:"cells"`
-		Audit       results.Audit `json:"audit"`
-		RowsOnly    bool          `json:"audit_from_rows_only"`
+		Audit       auditJSON     `json:"audit"`
 		NotOK       []problem     `json:"not_ok"`
 		Notes       []*note       `json:"notes"`
 		Warnings    []string      `json:"warnings"`
@@ -32,6 +31,14 @@ type (
 		Rows        int           `json:"rows"`
 		Repeated    int           `json:"rows_of_earlier_attempts"`
 		Next        string        `json:"next,omitempty"`
+	}
+	auditJSON struct {
+		Planned   *int `json:"planned"`
+		OK        int  `json:"ok"`
+		Failed    int  `json:"failed"`
+		Suspect   int  `json:"suspect"`
+		Skipped   int  `json:"skipped"`
+		Remaining *int `json:"remaining"`
 	}
 	phaseJSON struct {
 		Workload  string   `json:"workload"`
@@ -90,7 +97,7 @@ func JSON(w io.Writer, d Data) error {
 	}
 	doc := document{
 		Name: d.Name, Description: d.Description,
-		Sweeps: some(s.sweeps), Audit: d.Audit, RowsOnly: d.RowsOnly,
+		Sweeps: some(s.sweeps), Audit: auditOf(d.Audit),
 		NotOK: some(s.problems), Notes: some(s.notes), Warnings: some(s.warnings), NotRestored: some(s.notRestored),
 		Settings: some(d.Settings), Results: some(d.resultFiles()), Rows: s.rows, Repeated: s.repeated, Next: d.Next,
 		Phases: []phaseJSON{}, Cells: []cellJSON{},
@@ -111,6 +118,15 @@ func JSON(w io.Writer, d Data) error {
 	}
 	_, err = w.Write(append(printableJSON(text), '\n'))
 	return err
+}
+
+// auditOf leaves out what is not known from rows alone.
+func auditOf(a results.Audit) auditJSON {
+	j := auditJSON{OK: a.OK, Failed: a.Failed, Suspect: a.Suspect, Skipped: a.Skipped}
+	if a.Planned >= 0 {
+		j.Planned, j.Remaining = &a.Planned, &a.Remaining
+	}
+	return j
 }
 
 func cellOf(c *stats.Cell, phases []*stats.Phase) cellJSON {

@@ -80,9 +80,8 @@ func (p *page) paragraph(label, words string) {
 const noBreak = "\x00"
 
 func (p *page) audit(d Data, s *summary) {
-	if d.RowsOnly {
-		p.paragraph("", fmt.Sprintf("%d ok + %d failed + %d suspect + %d skipped; how many were planned is not known from rows alone",
-			d.Audit.OK, d.Audit.Failed, d.Audit.Suspect, d.Audit.Skipped))
+	if d.Audit.Planned < 0 {
+		p.paragraph("", d.Audit.String())
 	} else {
 		p.line(d.Audit.String()) // one line, for scripts that look for it
 	}

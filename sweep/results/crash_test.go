@@ -153,7 +153,7 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, seed))
 	for k := 1; ; k++ {
 		reached := false
-		for range 12 {
+		for range 6 {
 			dir := t.TempDir()
 			c := &crasher{k: k, forever: true}
 			var synced int64 // size of the file at the last sync that was done

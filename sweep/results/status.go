@@ -41,7 +41,8 @@ func RunStatus(rows []Row) string {
 }
 
 // Audit is what became of every planned run.
-// Planned = OK + Failed + Suspect + Skipped + Remaining.
+// Planned = OK + Failed + Suspect + Skipped + Remaining; with Planned below 0 it
+// is not known how many were planned, and Remaining says nothing.
 type Audit struct {
 	Planned   int `json:"planned"`
 	OK        int `json:"ok"`
@@ -53,6 +54,10 @@ type Audit struct {
 
 // String is the sentence at the end of each sweep.
 func (a Audit) String() string {
+	if a.Planned < 0 {
+		return fmt.Sprintf("%d ok + %d failed + %d suspect + %d skipped; how many were planned is not known from rows alone",
+			a.OK, a.Failed, a.Suspect, a.Skipped)
+	}
 	return fmt.Sprintf("%d planned = %d ok + %d failed + %d suspect + %d skipped + %d remaining",
 		a.Planned, a.OK, a.Failed, a.Suspect, a.Skipped, a.Remaining)
 }
@@ -81,9 +86,8 @@ func (a *Audit) count(status string, by int) {
 }
 
 // AuditOf counts the runs of rows, each by its last attempt. It holds only the
-// runs that are not ok, because only those are ever repeated. With planned < 0,
-// when nobody knows, the runs that have rows are all there are. An error that
-// rows ends with is returned beside the audit of what came before it.
+// runs that are not ok, because only those are ever repeated. planned < 0: nobody
+// knows. The first error among rows is returned beside the audit of the others.
 func AuditOf(rows iter.Seq2[Row, error], planned int) (Audit, error) {
 	type key struct{ sweep, run string }
 	var (
@@ -112,9 +116,8 @@ func AuditOf(rows iter.Seq2[Row, error], planned int) (Audit, error) {
 			notOK[k] = status
 		}
 	}
-	if planned < 0 {
-		planned = a.Done()
+	if a.Planned = -1; planned >= 0 {
+		a.Planned, a.Remaining = planned, planned-a.Done()
 	}
-	a.Planned, a.Remaining = planned, planned-a.Done()
 	return a, first
 }
