@@ -31,6 +31,9 @@ func (m Matrix) Cells() iter.Seq[Cell] {
 // Count is the number of cells.
 func (m Matrix) Count() int {
 	w, n := m.walk(), 0
+	if w.whole() {
+		return w.size()
+	}
 	for i := range w.size() {
 		if !w.excluded(i) {
 			n++
@@ -110,6 +113,9 @@ func (m Matrix) hits(levels []Level) ([]hit, bool) {
 }
 
 func (w *walk) size() int { return w.product + len(w.matrix.Include) }
+
+// whole says that no combination is excluded, so that none need be looked at.
+func (w *walk) whole() bool { return len(w.exclude) == 0 && w.matrix.leftOut == nil }
 
 // level is the number of the level that combination i has on an axis.
 func (w *walk) level(i, axis int) int {

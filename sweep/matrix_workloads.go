@@ -61,10 +61,13 @@ func (m Matrix) eachWorkloads(base []workload.Spec, f func(kind int, specs []wor
 	for _, axis := range w.params {
 		kinds *= len(m.Axes[axis].Levels)
 	}
-	used := make([]bool, kinds)
-	for i := range w.product {
-		if !w.excluded(i) {
-			used[w.kind(i)] = true
+	var used []bool // nil: all of them
+	if !w.whole() {
+		used = make([]bool, kinds)
+		for i := range w.product {
+			if !w.excluded(i) {
+				used[w.kind(i)] = true
+			}
 		}
 	}
 	specs := slices.Clone(base)
@@ -131,7 +134,7 @@ func (p put) into(s *workload.Spec, level int) {
 // eachKind goes through the levels of the parameter axes from puts on; kind is the number so far.
 func (w *walk) eachKind(specs []workload.Spec, puts [][]put, kind int, used []bool, f func(int, []workload.Spec) bool) bool {
 	if len(puts) == 0 {
-		return !used[kind] || f(kind, specs)
+		return used != nil && !used[kind] || f(kind, specs)
 	}
 	levels := len(w.matrix.Axes[w.params[len(w.params)-len(puts)]].Levels)
 	inner := slices.Clone(specs)

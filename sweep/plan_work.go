@@ -18,15 +18,13 @@ type work struct {
 
 // load is one workload over all the cells.
 type load struct {
-	name         string
-	writes       bool
-	buffered     bool // in some cell
-	offered      int  // the most commands it can have outstanding
-	block        int64
-	space        int64
-	largest      workload.Spec
-	readsOnly    bool // in every cell
-	knownRuntime bool
+	name     string
+	writes   bool
+	buffered bool // in some cell
+	offered  int  // the most commands it can have outstanding
+	block    int64
+	space    int64
+	largest  workload.Spec
 }
 
 // maxRefusals is how many different faults of workloads are listed: a matrix can make the same one in a million ways.
@@ -100,22 +98,18 @@ func (w *work) add(specs []workload.Spec) {
 	if w.loads == nil {
 		w.loads = make([]load, len(specs))
 		for i, s := range specs {
-			w.loads[i] = load{name: s.Name, readsOnly: true, largest: s, knownRuntime: true}
+			w.loads[i] = load{name: s.Name, largest: s}
 		}
 	}
 	rows := 0
 	for i, s := range specs {
 		l := &w.loads[i]
 		l.writes = l.writes || s.Writes()
-		l.readsOnly = l.readsOnly && !s.Writes()
 		l.buffered = l.buffered || !s.Direct
 		l.offered = max(l.offered, s.Offered())
 		l.block = max(l.block, s.BlockSize)
 		if space := s.SpaceNeeded(); space > l.space {
 			l.space, l.largest = space, s
-		}
-		if _, known := s.Estimate(); !known {
-			l.knownRuntime = false
 		}
 		rows += len(s.Phases())
 	}

@@ -115,12 +115,9 @@ func profileKeys() []string {
 // laterKeys are keys of the format that this version does not have, with what to do without them.
 func laterKeys() map[string]string {
 	return map[string]string{
-		"deadline":  "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
-		"until":     "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
-		"hooks":     "take it out; commands around the whole sweep go before and after `qdsweep run`",
-		"max_fails": "take it out",
-		"published": "take it out",
-		"scale":     "take it out, and give the workloads small sizes and runtimes",
+		"deadline": "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
+		"until":    "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
+		"hooks":    "take it out; commands around the whole sweep go before and after `qdsweep run`",
 	}
 }
 
