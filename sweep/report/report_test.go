@@ -273,6 +273,13 @@ func TestErrorsOfTheRows(t *testing.T) {
 	assert.ErrorContains(t, JSON(&bytes.Buffer{}, with(os.ErrClosed)), "closed")
 }
 
+// The rows of a run share its start, and still take their time one after another.
+func TestWhenASweepEnded(t *testing.T) {
+	var n night
+	n.run("queue_depth=1", 1, 1, []string{"write", "read", "randread"}, func(_ string, r *results.Row) { r.Started = start })
+	assert.Contains(t, text(t, n.data(), 120), "2025-03-14 22:04 to 22:05 (2 min)\n")
+}
+
 func TestMemberNames(t *testing.T) {
 	for want, names := range map[string][]string{
 		"":                 nil,

@@ -104,6 +104,7 @@ type summariser struct {
 	notes   map[noteID]*note
 	okRows  map[stats.PhaseID]int
 	worst   results.Row // of the run being read
+	clock   time.Time   // where it has got to
 }
 
 func (c *summariser) add(r results.Row) {
@@ -139,10 +140,15 @@ func (c *summariser) facts(r results.Row) {
 	if f.Started.IsZero() || r.Started.Before(f.Started) {
 		f.Started = r.Started
 	}
+	// Phases of a run may all carry the run's start: they came one after another.
+	at := r.Started
+	if r.Row > 1 && c.clock.After(at) {
+		at = c.clock
+	}
 	seconds, _ := r.Seconds.Get()
-	drain, _ := r.DrainS.Get()
-	if end := r.Started.Add(time.Duration((seconds + drain) * float64(time.Second))); end.After(f.Ended) {
-		f.Ended = end
+	c.clock = at.Add(time.Duration(seconds * float64(time.Second)))
+	if c.clock.After(f.Ended) {
+		f.Ended = c.clock
 	}
 }
 

@@ -41,7 +41,7 @@ type Row struct {
 	Row       int    `csv:"row"`
 	Rows      int    `csv:"rows"`
 
-	Started time.Time `csv:"started"` // of this phase
+	Started time.Time `csv:"started"` // of the run, by the wall clock
 	Host    string    `csv:"host"`
 	Kernel  string    `csv:"kernel"`
 	Target  string    `csv:"target"`
