@@ -2,13 +2,14 @@ package sysfs
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
 )
 
 // inventoryDeadline bounds what one device may take to describe itself. A drive that does not answer must not hide the others.
-const inventoryDeadline = 3 * time.Second
+const inventoryDeadline = 15 * time.Second
 
 // Info is one device as `qdsweep devices` shows it.
 type Info struct {
@@ -35,6 +36,7 @@ type KnobState struct {
 	Allowed  Allowed `json:"allowed"`
 	Writable bool    `json:"writable"`
 	Reason   string  `json:"reason"`
+	Absent   bool    `json:"-"` // the device has no such knob; else an empty value is one that could not be read
 }
 
 // Inventory describes every device that could be a target or a member: all at once, each within a deadline. Nothing is written, and
@@ -119,7 +121,8 @@ func (h Host) describe(ctx context.Context, d Device) Info {
 func (d Device) knobState(ctx context.Context, knob string) KnobState {
 	value, readErr := d.Current(ctx, knob)
 	allowed, err := d.Allowed(ctx, knob)
-	st := KnobState{Value: value, Allowed: allowed, Writable: err == nil && allowed.Writable, Reason: allowed.Reason}
+	st := KnobState{Value: value, Allowed: allowed, Writable: err == nil && allowed.Writable, Reason: allowed.Reason,
+		Absent: errors.Is(readErr, ErrUnsupported)}
 	switch {
 	case err != nil:
 		st.Reason = err.Error()

@@ -42,7 +42,7 @@ func WriteInventory(w io.Writer, infos []Info, width int, verbose bool) error {
 		}
 	}
 	var b strings.Builder
-	t.write(&b, width)
+	t.write(&b, width, 1, 2, 8, 9)
 	for i, n := range notes {
 		if i == 0 {
 			b.WriteByte('\n')
@@ -70,10 +70,6 @@ func depthCell(d Info, note func(string) string) string {
 	switch {
 	case k.Value == "" && d.Transport == "nvme":
 		return "none" + note("NVMe has no queue_depth: sweep the workload's iodepth instead (profile iodepth-ladder)")
-	case k.Value == "":
-		return "none"
-	case !k.Writable:
-		return k.Value + ", fixed"
 	}
 	return rangeCell(k)
 }
@@ -95,8 +91,10 @@ func cacheCell(d Info, note func(string) string) string {
 
 func rangeCell(k KnobState) string {
 	switch {
-	case k.Value == "":
+	case k.Absent:
 		return "none"
+	case k.Value == "":
+		return "unknown"
 	case !k.Writable:
 		return k.Value + ", fixed"
 	case k.Allowed.Levels != nil:
@@ -181,8 +179,9 @@ func visible(s string) string {
 // table is rows of cells of equal number.
 type table [][]string
 
-// write aligns the columns; a line that is too long for width is cut with an ellipsis (0: never).
-func (t table) write(b *strings.Builder, width int) {
+// write aligns the columns. When a line would be wider than width (0: any), the widest of the shrinkable columns give way, with an
+// ellipsis, and the others keep what they say.
+func (t table) write(b *strings.Builder, width int, shrinkable ...int) {
 	var widths []int
 	for _, row := range t {
 		for i, c := range row {
@@ -192,19 +191,41 @@ func (t table) write(b *strings.Builder, width int) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c))
 		}
 	}
+	for width > 0 && lineWidth(widths) > width {
+		widest := -1
+		for _, i := range shrinkable {
+			if widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
 	for _, row := range t {
 		var line strings.Builder
 		for i, c := range row {
-			line.WriteString(c)
-			if i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
+			if text := []rune(c); len(text) > widths[i] {
+				c = string(text[:widths[i]-1]) + "…"
 			}
+			line.WriteString(c)
+			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+gap))
 		}
-		text := []rune(strings.TrimRight(line.String(), " "))
-		if width > 0 && len(text) > width {
-			text = append(text[:width-1], '…')
-		}
-		b.WriteString(string(text))
+		b.WriteString(strings.TrimRight(line.String(), " "))
 		b.WriteByte('\n')
 	}
+}
+
+const (
+	gap       = 2 // blanks between columns
+	narrowest = 8 // no column is shrunk below this
+)
+
+func lineWidth(widths []int) int {
+	n := -gap
+	for _, w := range widths {
+		n += w + gap
+	}
+	return n
 }

@@ -2,21 +2,35 @@
 # Runs in the lab's guest `all`, as root. What it leaves in /out is ./demo on the host.
 set -eu
 cd /scratch
+mkdir -p state /var/lib/qdsweep # the guest's root is in memory, which qdsweep refuses for its journal
+mount --bind state /var/lib/qdsweep
 
 type_it() { printf '\n$ %s\n' "$*"; "$@"; }
 title() { printf '\n--- %s\n' "$*"; }
-by_serial() { for f in /sys/block/sd*/device/vpd_pg80; do grep -qa "$1" "$f" && basename "${f%/device/vpd_pg80}"; done; }
+by_serial() { # the name of the disk with that serial
+	for f in /sys/block/sd*/device/vpd_pg80; do
+		if grep -qa "$1" "$f"; then basename "${f%/device/vpd_pg80}"; fi
+	done
+}
+by_model() { # the name of the first disk of that model
+	for f in /sys/block/sd*/device/model; do
+		if grep -q "$1" "$f"; then
+			basename "${f%/device/model}"
+			return
+		fi
+	done
+}
 settings() { # everything a sweep could leave changed, read without qdsweep
 	for d in "$@"; do
 		for f in /sys/block/$d/device/queue_depth /sys/block/$d/queue/*; do
-			[ -f "$f" ] && printf '%s %s\n' "$f" "$(cat "$f" 2>/dev/null)"
+			if [ -f "$f" ]; then printf '%s %s\n' "$f" "$(cat "$f" 2>/dev/null || true)"; fi
 		done
 		hdparm -W /dev/$d 2>&1 | grep -v '^$' || true
 	done
 }
 
 sata=$(by_serial QDLAB-SATA-3)
-delay=$(for m in /sys/block/sd*/device/model; do grep -q scsi_debug "$m" && basename "${m%/device/model}"; done | head -n 1)
+delay=$(by_model scsi_debug)
 settings "$sata" "$delay" >before
 
 title "what is here, and what it can be set to"
@@ -35,11 +49,12 @@ repeats: 2
 seed: 1
 settle: 200ms
 workloads:
-  - {name: seq-read, type: io, mode: read, block_size: 1m, iodepth: 4, runtime: 1s}
+  - {name: seq-read, type: io, mode: read, block_size: 1m, iodepth: 32, runtime: 1s}
+  - {name: seq-write, type: dd, mode: write, block_size: 1m, size: 32m, sync: fsync}
 YAML
 type_it cat sata.yaml
-type_it qdsweep plan sata.yaml --device serial:QDLAB-SATA-3
-type_it qdsweep run sata.yaml --device serial:QDLAB-SATA-3 --out sata
+type_it qdsweep plan sata.yaml --device serial:QDLAB-SATA-3 --erase serial:QDLAB-SATA-3
+type_it qdsweep run sata.yaml --device serial:QDLAB-SATA-3 --erase serial:QDLAB-SATA-3 --out sata
 
 title "sweep 2: queue_depth 1, 2, 3, 4, 8, 31 on a drive that answers after 10 ms and works on all its commands at once: 100 IOPS x depth is what it can do"
 cat >depth.yaml <<'YAML'

@@ -126,7 +126,6 @@ func TestLabSataRefusals(t *testing.T) {
 		l.refused(3, disk, "sleep", reads, "--device", node)
 	})
 	t.Run("an unprivileged user", func(t *testing.T) {
-		l := &lab{t, l.dir}
 		c := exec.Command("setuidgid", "65534", program, "run", reads, "--device", node, "--out", "/tmp/nobody")
 		if _, err := exec.LookPath("setuidgid"); err != nil {
 			c = exec.Command("busybox", "setuidgid", "65534:65534", program, "run", reads, "--device", node, "--out", "/tmp/nobody")
