@@ -122,7 +122,7 @@ func runFio(t testing.TB, fio, path string, size int64, c comparison, seconds in
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), fio, "--name=x", "--filename="+path, "--direct=1", "--rw="+c.mode, "--bs="+c.block,
 		"--ioengine="+c.engine, "--iodepth="+strconv.Itoa(c.depth), "--norandommap", "--randrepeat=0", "--time_based", fmt.Sprintf("--ramp_time=%gs", ramp),
-		fmt.Sprintf("--runtime=%d", seconds), fmt.Sprintf("--size=%d", size), "--output-format=json")
+		fmt.Sprintf("--runtime=%d", seconds), fmt.Sprintf("--size=%d", size), "--lat_percentiles=1", "--clat_percentiles=0", "--output-format=json")
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	type side struct {
@@ -130,7 +130,7 @@ func runFio(t testing.TB, fio, path string, size int64, c comparison, seconds in
 		Bandwidth float64 `json:"bw_bytes"`
 		Latency   struct {
 			Percentile map[string]float64 `json:"percentile"`
-		} `json:"clat_ns"`
+		} `json:"lat_ns"` // from submission, as ours; clat begins after it
 	}
 	var report struct {
 		Jobs []struct {

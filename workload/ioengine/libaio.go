@@ -19,18 +19,18 @@ const (
 )
 
 type iocb struct {
-	data      uint64 // given back in the event: the slot
-	key       uint32
-	rwFlags   int32
-	opcode    uint16
-	priority  int16
-	fd        uint32
-	buffer    unsafe.Pointer
-	bytes     uint64
-	offset    int64
-	reserved2 uint64
-	flags     uint32
-	resfd     uint32
+	data   uint64 // given back in the event: the slot
+	key    uint32
+	_      int32 // aio_rw_flags
+	opcode uint16
+	_      int16 // aio_reqprio
+	fd     uint32
+	buffer unsafe.Pointer
+	bytes  uint64
+	offset int64
+	_      uint64 // aio_reserved2
+	_      uint32 // aio_flags
+	resfd  uint32
 }
 
 type aioEvent struct {

@@ -196,7 +196,7 @@ func (r *uring) Close() error {
 	var errs []error
 	if r.registered { // it holds a reference to the ring for as long as this thread lives
 		update := uringRSrcUpdate{offset: uint32(r.enterFD)}
-		r.call(uringUnregisterRingFDs, unsafe.Pointer(&update), 1)
+		_ = r.call(uringUnregisterRingFDs, unsafe.Pointer(&update), 1)
 	}
 	for _, memory := range [][]byte{r.sqeMemory, r.rings} {
 		if memory != nil {
