@@ -30,6 +30,8 @@ type Plan struct {
 	Unsupported []UnsupportedLevel // with unsupported: skip or record
 	LeftOut     []string           // why kinds of cells are left out by rule, a text each
 	Warnings    []string
+	Refused     []sysfs.Refusal // of Judge: why run would not start as things are
+	Notes       []string        // of Judge
 
 	cells, skipped int // skipped: cells planned as skipped
 	skip           map[Level]string

@@ -31,6 +31,8 @@ type planHead struct {
 	Unsupported []UnsupportedLevel `json:"unsupported"`
 	LeftOut     []string           `json:"left_out"`
 	Warnings    []string           `json:"warnings"`
+	Refused     []planRefusal      `json:"refused"`
+	Notes       []string           `json:"notes"`
 }
 
 type planMember struct {
@@ -39,6 +41,13 @@ type planMember struct {
 	Model    string         `json:"model"`
 	Serial   string         `json:"serial"`
 	Driver   string         `json:"driver"`
+}
+
+// planRefusal is why run would not start, and what to type.
+type planRefusal struct {
+	Device string `json:"device"`
+	Reason string `json:"reason"`
+	Fix    string `json:"fix"`
 }
 
 // planRun is one run of the plan's JSON.
@@ -58,6 +67,10 @@ func (p *Plan) JSON(w io.Writer) error {
 		Knobs: orEmpty(p.Knobs), Cells: p.cells, Repeats: p.Profile.Repeats, Planned: p.Count(), Skipped: p.skipped * p.Profile.Repeats,
 		Order: p.Profile.Order, Seed: p.Profile.Seed, EstimateS: whole.Seconds(), RunS: run.Seconds(), TimeoutS: p.Profile.Timeout.Seconds(),
 		Unsupported: orEmpty(p.Unsupported), LeftOut: orEmpty(p.LeftOut), Warnings: orEmpty(p.Warnings),
+		Refused: []planRefusal{}, Notes: orEmpty(p.Notes),
+	}
+	for _, r := range p.Refused {
+		head.Refused = append(head.Refused, planRefusal(r))
 	}
 	for _, m := range p.Stack.Members {
 		head.Members = append(head.Members, planMember{m.Name, m.Identity, m.Model, m.Serial, m.Driver})

@@ -273,6 +273,25 @@ workloads:
 	}
 }
 
+// A plan shows what run would refuse, before the night it is meant for.
+func TestThePlanShowsWhatRunRefuses(t *testing.T) {
+	m := newPlanMachine(t)
+	m.disk("sda", planDisk{})
+	m.disk("sdb", planDisk{})
+	m.file("/proc/self/mountinfo", "1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 8:16 / /mnt/data rw - ext4 /dev/sdb rw\n")
+	p, err := planOf(t, m.host(), "version: 1\nname: mounted\nseed: 1\nrepeats: 1\ntarget: {device: sdb}"+readers, PlanOptions{})
+	require.NoError(t, err)
+	require.NoError(t, p.Judge(t.Context(), m.host(), PlanOptions{}))
+	require.NotEmpty(t, p.Refused)
+	var b bytes.Buffer
+	require.NoError(t, p.Text(&b, 120, false, "sudo qdsweep run mounted.yaml"))
+	golden(t, "testdata/plan/mounted-120.txt", b.String())
+	b.Reset()
+	require.NoError(t, p.JSON(&b))
+	require.True(t, json.Valid(b.Bytes()))
+	assert.Contains(t, b.String(), "/mnt/data")
+}
+
 func TestPlanJSON(t *testing.T) {
 	m := newPlanMachine(t)
 	m.disk("sda", planDisk{})
@@ -333,4 +352,27 @@ func TestOverride(t *testing.T) {
 	}
 	require.NoError(t, p.Override(Overrides{Directory: "x"}))
 	assert.True(t, filepath.IsAbs(p.Target.Directory))
+}
+
+// An included cell has levels of its own: they are judged like the others.
+func TestLevelsOfIncludedCells(t *testing.T) {
+	m := newPlanMachine(t)
+	m.disk("sda", planDisk{depth: 8})
+	source := "version: 1\nname: a\nrepeats: 1\ntarget: {device: sda}\nmatrix:\n  queue_depth: [1, 2]\n  include: [{queue_depth: 64}, {queue_depth: 31}]" + readers
+	_, err := planOf(t, m.host(), source, PlanOptions{})
+	assert.Equal(t, []string{
+		"sda: queue_depth 64 is above the highest level, 32",
+		"sda: queue_depth 31 is above what it is now, 8; somebody may have lowered it for a reason",
+	}, reasons(notHere(t, err)))
+	p, err := planOf(t, m.host(), "unsupported: skip\n"+source, PlanOptions{Allow: map[string]bool{"raise": true}})
+	require.NoError(t, err)
+	skipped := 0
+	for r := range p.Runs() {
+		if r.Skip != "" {
+			skipped++
+			assert.Equal(t, "queue_depth=64", r.Cell.String())
+		}
+	}
+	assert.Equal(t, 1, skipped)
+	assert.Equal(t, 4, p.Count())
 }

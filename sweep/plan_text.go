@@ -40,12 +40,7 @@ func (p *Plan) Text(w io.Writer, width int, verbose bool, command string) error 
 		out.wrap("         ", "warning: "+warning)
 	}
 	out.line("")
-	if command == "" {
-		out.line("Nothing was changed.")
-	} else {
-		out.line("Nothing was changed. To start:")
-		out.line("  " + command)
-	}
+	p.textEnd(out, command)
 	if out.err != nil {
 		return out.err
 	}
