@@ -64,8 +64,9 @@ type Device struct {
 
 	Identity Identity
 
-	host Host
-	dir  string
+	host  Host
+	dir   string
+	stuck bool // its queue did not answer
 }
 
 // SysDir is the device's directory: "/sys/block/sda", or "/sys/class/block/sda1" of a partition.

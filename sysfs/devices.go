@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // sectorSize is the unit of size, start and stat in sysfs, whatever the device's block size is.
@@ -85,11 +86,8 @@ func (h Host) Device(name string) (Device, error) {
 			return Device{}, err
 		}
 	}
-	d.LogicalBlock = int(h.number(whole.dir + "/queue/logical_block_size"))
-	d.PhysicalBlock = int(h.number(whole.dir + "/queue/physical_block_size"))
-	d.Rotational = h.text(whole.dir+"/queue/rotational") == "1"
-	d.Removable = h.text(whole.dir+"/removable") == "1"
 	if d.Kind == KindPartition {
+		d.LogicalBlock, d.PhysicalBlock, d.Rotational, d.Removable, d.stuck = whole.LogicalBlock, whole.PhysicalBlock, whole.Rotational, whole.Removable, whole.stuck
 		d.Model, d.Serial, d.WWID, d.Firmware = whole.Model, whole.Serial, whole.WWID, whole.Firmware
 		d.Driver, d.Controller, d.Transport, d.LinkSpeed = whole.Driver, whole.Controller, whole.Transport, whole.LinkSpeed
 		if whole.Identity != "" {
@@ -98,9 +96,36 @@ func (h Host) Device(name string) (Device, error) {
 		return d, nil
 	}
 	d.Kind = h.kindOf(d)
+	d.Removable = h.text(dir+"/removable") == "1"
+	h.askQueue(&d)
 	h.attach(&d)
 	h.identify(&d)
 	return d, nil
+}
+
+// askQueue fills in what is read from queue/, and the serial that virtio asks the device for. These
+// wait behind a write that waits for the device, and a drive that hangs must not hide the others: one
+// that does not answer in time is left without them and marked.
+func (h Host) askQueue(d *Device) {
+	type facts struct {
+		logical, physical int64
+		rotational        bool
+		serial            string
+	}
+	done := make(chan facts, 1)
+	dir := d.dir
+	go func() {
+		done <- facts{h.number(dir + "/queue/logical_block_size"), h.number(dir + "/queue/physical_block_size"),
+			h.text(dir+"/queue/rotational") == "1", h.text(dir + "/serial")}
+	}()
+	timer := time.NewTimer(h.patience)
+	defer timer.Stop()
+	select {
+	case f := <-done:
+		d.LogicalBlock, d.PhysicalBlock, d.Rotational, d.Serial = int(f.logical), int(f.physical), f.rotational, f.serial
+	case <-timer.C:
+		d.stuck = true
+	}
 }
 
 // blockDir finds a device's directory: a whole one in /sys/block, a partition in /sys/class/block,

@@ -43,6 +43,8 @@ type Host struct {
 	euid   func() int
 	blkid  string
 	pageKB int // of the machine, 0: that of the running kernel
+
+	patience time.Duration // with a device that is looked at
 }
 
 // Option changes how a Host reaches its machine.
@@ -73,7 +75,7 @@ func WithBlkid(program string) Option {
 
 // NewHost gives the machine whose /sys, /proc and /dev lie below root: "/" is the running one.
 func NewHost(root string, opts ...Option) Host {
-	h := Host{root: filepath.Clean(root)}
+	h := Host{root: filepath.Clean(root), patience: 2 * time.Second}
 	if h.Live() {
 		h.euid = os.Geteuid
 		h.blkid = "blkid"

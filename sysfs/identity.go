@@ -35,7 +35,7 @@ func (h Host) identifyDrive(d *Device) {
 	if d.Model == "" { // mmc
 		d.Model = h.text(device + "/name")
 	}
-	d.Serial = first(h.text(d.dir+"/serial"), h.text(device+"/serial"))
+	d.Serial = first(d.Serial, h.text(device+"/serial")) // virtio's is there already
 	d.Firmware = first(h.text(device+"/firmware_rev"), h.text(device+"/rev"), h.text(device+"/fwrev"))
 	d.WWID = first(h.text(d.dir+"/wwid"), h.text(device+"/wwid"))
 

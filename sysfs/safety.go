@@ -143,6 +143,9 @@ func (h Host) judgeKind(s Stack, in Intent) (refusals []Refusal) {
 // judgeState refuses devices that the kernel has given up, and arrays that are not whole.
 func (h Host) judgeState(s Stack) (refusals []Refusal) {
 	for _, m := range s.Members {
+		if m.stuck {
+			refusals = append(refusals, Refusal{m.Name, m.Name + " does not answer: its queue is stuck in the kernel", "look at the kernel's log: dmesg"})
+		}
 		switch state := h.text(m.dir + "/device/state"); state {
 		case "", "running", "live":
 		default:

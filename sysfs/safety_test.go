@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // machine has a system disk sda, and spare disks sdb to sde.
@@ -430,6 +432,30 @@ func TestRecheck(t *testing.T) {
 }
 
 func raid(tr *tree) { tr.md("md0", "sdb", "sdc") }
+
+// A drive whose queue does not answer is refused, and hides no other.
+func TestAStuckQueue(t *testing.T) {
+	tr := machine(t)
+	attribute := filepath.Join(tr.root, tr.devPath["sdc"], "queue/rotational")
+	require.NoError(t, os.Remove(attribute))
+	require.NoError(t, unix.Mkfifo(attribute, 0o600)) // opening it waits for a writer
+	t.Cleanup(func() {
+		f, err := os.OpenFile(attribute, os.O_RDWR, 0)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	})
+	h := tr.host()
+	h.patience = time.Millisecond
+	s, err := h.Resolve("sdc")
+	require.NoError(t, err)
+	assert.Equal(t, Identity("wwid:naa.5000c50000000003"), s.Device.Identity)
+	refusals, _, err := h.Judge(context.Background(), s, Intent{})
+	require.NoError(t, err)
+	assert.Contains(t, text(refusals), "sdc does not answer")
+	all, err := h.Devices()
+	require.NoError(t, err)
+	assert.Len(t, all, 5)
+}
 
 func TestUsersFlagsTheTargetsOwnStack(t *testing.T) {
 	tr := machine(t)

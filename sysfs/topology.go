@@ -171,7 +171,7 @@ func (h Host) ResolveDirectory(dir string) (Stack, error) {
 	if err != nil {
 		return s, err
 	}
-	m, ok := mountOf(mounts, clean)
+	m, ok := h.mountHere(mounts, clean)
 	if !ok {
 		return s, fmt.Errorf("%s lies on no mount that /proc/self/mountinfo lists", dir)
 	}
@@ -187,6 +187,17 @@ func (h Host) ResolveDirectory(dir string) (Stack, error) {
 	s.Device, s.More = below[0], below[1:]
 	s.Offset, s.Bytes = s.Device.start(), s.Device.Bytes
 	return s, h.descend(&s)
+}
+
+// mountHere is mountOf by the kernel's own word, where it gives that (statx since 5.8).
+func (h Host) mountHere(mounts []Mount, dir string) (Mount, bool) {
+	var st unix.Statx_t
+	if h.Live() && unix.Statx(unix.AT_FDCWD, dir, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &st) == nil && st.Mask&unix.STATX_MNT_ID != 0 {
+		if i := slices.IndexFunc(mounts, func(m Mount) bool { return uint64(m.ID) == st.Mnt_id }); i >= 0 {
+			return mounts[i], true
+		}
+	}
+	return mountOf(mounts, dir)
 }
 
 // realDirectory makes a directory absolute and free of links; a captured tree need not hold it.
@@ -278,21 +289,8 @@ func (h Host) lower(d Device) ([]Device, error) {
 		whole, err := d.Whole()
 		return []Device{whole}, err
 	}
-	names := h.names(d.dir + "/slaves")
-	for _, entry := range h.names(d.dir + "/md") {
-		name, ok := strings.CutPrefix(entry, "dev-")
-		if !ok {
-			continue
-		}
-		link := d.dir + "/md/" + entry + "/block"
-		if p := h.real(link); p != link {
-			name = path.Base(p)
-		}
-		names = append(names, name)
-	}
-	slices.SortFunc(names, natural)
 	var under []Device
-	for _, name := range slices.Compact(names) {
+	for _, name := range h.lowerNames(d.dir) {
 		l, err := h.Device(name)
 		if err != nil {
 			return nil, fmt.Errorf("look at %s under %s: %w", name, d.Name, err)
@@ -300,6 +298,24 @@ func (h Host) lower(d Device) ([]Device, error) {
 		under = append(under, l)
 	}
 	return under, nil
+}
+
+// lowerNames is lower for a whole device's directory, by name.
+func (h Host) lowerNames(dir string) []string {
+	names := h.names(dir + "/slaves")
+	for _, entry := range h.names(dir + "/md") {
+		name, ok := strings.CutPrefix(entry, "dev-")
+		if !ok {
+			continue
+		}
+		link := dir + "/md/" + entry + "/block"
+		if p := h.real(link); p != link {
+			name = path.Base(p)
+		}
+		names = append(names, name)
+	}
+	slices.SortFunc(names, natural)
+	return slices.Compact(names)
 }
 
 // descend fills in layers and members, breadth first, each device once.

@@ -109,13 +109,7 @@ func (h Host) nodesOf(name string) []*node {
 		return nil
 	}
 	whole := &node{name: name, number: number, size: h.number(dir+"/size") * sectorSize}
-	if under, err := h.lower(Device{Name: name, host: h, dir: dir}); err == nil {
-		for _, u := range under {
-			whole.lower = append(whole.lower, u.Name)
-		}
-	} else {
-		whole.lower = h.names(dir + "/slaves")
-	}
+	whole.lower = h.lowerNames(dir)
 	if external, ok := strings.CutPrefix(h.text(dir+"/md/metadata_version"), "external:/"); ok {
 		whole.container, _, _ = strings.Cut(external, "/")
 	}
