@@ -77,6 +77,7 @@ func (o *runOptions) summarise(outcome sweep.Outcome, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	data.All = false // one table; `qdsweep report` has every phase
 	data.Audit, data.Settings, data.Dir = outcome.Audit, outcome.Settings, outcome.Dir
 	data.Next = outcome.Next()
 	return o.write(stdout, func(w io.Writer) error {
