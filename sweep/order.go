@@ -15,9 +15,9 @@ const (
 
 // Run is one execution of one cell.
 type Run struct {
-	ID        string `json:"run"`            // cell#replicate: "queue_depth=1;write_cache=off#2"
-	Index     int    `json:"index"`          // its place in the sweep, counting from 1
-	Cell      Cell   `json:"-"`              //
+	ID        string `json:"run"`   // cell#replicate: "queue_depth=1;write_cache=off#2"
+	Index     int    `json:"index"` // its place in the sweep, counting from 1
+	Cell      Cell   `json:"-"`
 	Replicate int    `json:"replicate"`      // counting from 1
 	Attempt   int    `json:"-"`              // counting from 1
 	Skip      string `json:"skip,omitempty"` // why it will not work: it is planned as skipped
