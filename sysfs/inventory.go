@@ -52,13 +52,14 @@ func (h Host) Inventory(ctx context.Context) ([]Info, error) {
 			kept = append(kept, d)
 		}
 	}
+	machine, lookErr := h.look()
 	infos := make([]Info, len(kept))
 	var wg sync.WaitGroup
 	for i, d := range kept {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			infos[i] = h.describe(ctx, d)
+			infos[i] = h.describe(ctx, d, machine, lookErr)
 		}()
 	}
 	wg.Wait()
@@ -71,10 +72,12 @@ func (h Host) Describe(ctx context.Context, target string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return h.describe(ctx, s.Device), nil
+	machine, err := h.look()
+	return h.describe(ctx, s.Device, machine, err), nil
 }
 
-func (h Host) describe(ctx context.Context, d Device) Info {
+// describe judges by one look at the machine, or says why there is none.
+func (h Host) describe(ctx context.Context, d Device, machine look, lookErr error) Info {
 	ctx, cancel := context.WithTimeout(ctx, inventoryDeadline)
 	defer cancel()
 	info := Info{Name: d.Name, Path: d.Path, Model: d.Model, Serial: d.Serial, WWID: d.WWID, Driver: d.Driver, Transport: d.Transport,
@@ -97,22 +100,22 @@ func (h Host) describe(ctx context.Context, d Device) Info {
 	if d.Transport != "usb" {
 		info.Disagreement = d.CacheDisagreement(ctx)
 	}
-	refusals, _, err := h.Judge(ctx, stack, Intent{})
-	var why []string
-	if err != nil {
-		why = append(why, err.Error())
+	if lookErr != nil {
+		info.Refused = lookErr.Error()
+		return info
 	}
+	refusals, _ := h.judge(ctx, machine, stack, Intent{})
+	var why []string
 	for _, r := range refusals {
 		why = append(why, r.Reason)
 	}
 	info.Refused = strings.Join(why, "; ")
-	if onTarget, besides, err := h.Users(stack); err == nil {
-		seen := map[string]bool{}
-		for _, u := range append(onTarget, besides...) {
-			if !seen[u.By] {
-				seen[u.By] = true
-				info.UsedBy = append(info.UsedBy, u.By)
-			}
+	onTarget, besides := machine.users(stack)
+	seen := map[string]bool{}
+	for _, u := range append(onTarget, besides...) {
+		if !seen[u.By] {
+			seen[u.By] = true
+			info.UsedBy = append(info.UsedBy, u.By)
 		}
 	}
 	return info
