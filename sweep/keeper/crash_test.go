@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"qdsweep/sysfs"
 )
@@ -20,6 +21,7 @@ type fault struct {
 	k     int
 	crash bool // all that follows fails too
 	late  bool // the k-th write still takes effect
+	die   bool // the process dies instead
 
 	mu sync.Mutex
 	n  int
@@ -30,6 +32,9 @@ func (f *fault) step() (do bool, err error) {
 	defer f.mu.Unlock()
 	f.n++
 	switch {
+	case f.n == f.k && f.die:
+		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+		select {}
 	case f.n == f.k:
 		return f.late, errInjected
 	case f.crash && f.n > f.k:

@@ -3,6 +3,7 @@ package keeper
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,15 +25,21 @@ import (
 
 // This binary is also main, the keeper and a worker: real processes on a tree of plain files, killed for real.
 func TestMain(m *testing.M) {
-	root := os.Getenv("KEEPER_TEST_ROOT")
-	switch os.Getenv("KEEPER_TEST_ROLE") {
-	case "":
+	role := os.Getenv("KEEPER_TEST_ROLE")
+	if role == "" {
 		os.Exit(m.Run())
+	}
+	var p plot
+	if err := json.Unmarshal([]byte(os.Getenv("KEEPER_TEST_PLOT")), &p); err != nil {
+		panic(err)
+	}
+	switch role {
 	case "keeper":
-		state := os.Args[len(os.Args)-1]
-		os.Exit(Main(state, sysfs.NewHost(root), WithOwner(os.Getuid())))
+		f := &fault{root: p.Root, k: p.Crash, die: true}
+		os.Exit(Main(os.Args[len(os.Args)-1], sysfs.NewHost(p.Root, sysfs.WithWriter(f.write)),
+			WithOwner(os.Getuid()), func(j *Journal) { j.Hook = f.hook }))
 	case "main":
-		if err := playMain(root, os.Getenv("KEEPER_TEST_STATE")); err != nil {
+		if err := playMain(p); err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
@@ -42,25 +49,43 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func optionsOf(root, state string) Options {
-	return Options{StateDir: state, Args: []string{"keeper"}, Env: []string{"KEEPER_TEST_ROLE=keeper", "KEEPER_TEST_ROOT=" + root}, Sweep: "s1"}
+// plot is what the played processes are about.
+type plot struct {
+	Root, State string
+	Members     []Member
+	Settings    []sysfs.Setting
+	Crash       int // the keeper dies at this file operation; 0 never
 }
 
+func (p plot) env(role string) []string {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic(err)
+	}
+	return []string{"KEEPER_TEST_ROLE=" + role, "KEEPER_TEST_PLOT=" + string(b)}
+}
+
+func (p plot) options() Options {
+	return Options{StateDir: p.State, Args: []string{"keeper"}, Env: p.env("keeper"), Sweep: "s1"}
+}
+
+func optionsOf(root, state string) Options { return plot{Root: root, State: state}.options() }
+
 // playMain claims, applies, says so, and then does what it reads, or waits for its end.
-func playMain(root, state string) error {
+func playMain(p plot) error {
 	ctx := context.Background()
-	k, err := Start(ctx, optionsOf(root, state))
+	k, err := Start(ctx, p.options())
 	if err != nil {
 		return err
 	}
-	worker, err := wire.Spawn(wire.Child{Group: true, Env: []string{"KEEPER_TEST_ROLE=worker"}})
+	worker, err := wire.Spawn(wire.Child{Group: true, Env: p.env("worker")})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(k.Worker(ctx, worker.PID()), k.Claim(ctx, []Member{sda, sdb}, 0)); err != nil {
+	if err := errors.Join(k.Worker(ctx, worker.PID()), k.Claim(ctx, p.Members, 0)); err != nil {
 		return err
 	}
-	if _, err := k.Apply(ctx, append(depth("1"), sysfs.Setting{Knob: "max_sectors_kb", Level: "8"})); err != nil {
+	if _, err := k.Apply(ctx, p.Settings); err != nil {
 		return err
 	}
 	fmt.Println("applied", k.PID(), worker.PID())
@@ -74,12 +99,12 @@ func playMain(root, state string) error {
 			<-k.Died()
 			_, err := k.Restore(ctx)
 			fmt.Println("died", errors.Is(err, ErrKeeperDied))
-			if k, err = Start(ctx, optionsOf(root, state)); err != nil {
+			if k, err = Start(ctx, p.options()); err != nil {
 				return err
 			}
 			all, err := k.Recover(ctx)
 			fmt.Println("recovered", len(all), err)
-			if err := k.Claim(ctx, []Member{sda, sdb}, 0); err != nil {
+			if err := k.Claim(ctx, p.Members, 0); err != nil {
 				return err
 			}
 			_, err = k.Apply(ctx, depth("4"))
@@ -93,8 +118,8 @@ func playMain(root, state string) error {
 
 // played is a main in a process of its own.
 type played struct {
+	plot
 	t              *testing.T
-	root, state    string
 	originals      map[string]string
 	cmd            *exec.Cmd
 	in             io.WriteCloser
@@ -102,12 +127,23 @@ type played struct {
 	keeper, worker int
 }
 
+// play starts a main on a tree of plain files.
 func play(t *testing.T) *played {
 	t.Helper()
-	p := &played{t: t, root: plain(t, "sda", "sdb"), state: stateDir(t)}
-	p.originals = contents(t, p.root)
+	root := plain(t, "sda", "sdb")
+	originals := contents(t, root)
+	p := start(t, plot{Root: root, State: stateDir(t), Members: []Member{sda, sdb},
+		Settings: append(depth("1"), sysfs.Setting{Knob: "max_sectors_kb", Level: "8"})})
+	p.originals = originals
+	require.Equal(t, "1", get(t, root, "sys/block/sda/device/queue_depth"))
+	return p
+}
+
+func start(t *testing.T, script plot) *played {
+	t.Helper()
+	p := &played{t: t, plot: script}
 	p.cmd = exec.Command("/proc/self/exe")
-	p.cmd.Env = append(os.Environ(), "KEEPER_TEST_ROLE=main", "KEEPER_TEST_ROOT="+p.root, "KEEPER_TEST_STATE="+p.state)
+	p.cmd.Env = append(os.Environ(), script.env("main")...)
 	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	var err error
 	p.in, err = p.cmd.StdinPipe()
@@ -128,8 +164,7 @@ func play(t *testing.T) *played {
 	words := strings.Fields(p.line("applied"))
 	p.keeper, _ = strconv.Atoi(words[1])
 	p.worker, _ = strconv.Atoi(words[2])
-	require.Equal(t, "1", get(t, p.root, "sys/block/sda/device/queue_depth"))
-	require.Len(t, entries(t, p.state), 2)
+	require.Len(t, entries(t, p.State), len(p.Members))
 	return p
 }
 
@@ -157,8 +192,8 @@ func gone(t *testing.T, pid int) {
 
 func (p *played) untouched() {
 	p.t.Helper()
-	assert.Equal(p.t, p.originals, contents(p.t, p.root))
-	assert.Empty(p.t, entries(p.t, p.state))
+	assert.Equal(p.t, p.originals, contents(p.t, p.Root))
+	assert.Empty(p.t, entries(p.t, p.State))
 }
 
 // Main is killed, in every way: the keeper kills the worker, which does not listen to less than SIGKILL, and restores.
@@ -201,12 +236,12 @@ func TestKeeperDies(t *testing.T) {
 	p := play(t)
 	require.NoError(t, unix.Kill(p.keeper, unix.SIGKILL))
 	gone(t, p.keeper)
-	assert.Equal(t, "1", get(t, p.root, "sys/block/sda/device/queue_depth"), "nobody there to restore")
+	assert.Equal(t, "1", get(t, p.Root, "sys/block/sda/device/queue_depth"), "nobody there to restore")
 	p.say("recover")
 	p.line("died true")
 	p.line("recovered 2 <nil>")
 	p.line("again <nil>")
-	assert.Equal(t, "4", get(t, p.root, "sys/block/sda/device/queue_depth"))
+	assert.Equal(t, "4", get(t, p.Root, "sys/block/sda/device/queue_depth"))
 	p.say("close")
 	p.line("closed <nil>")
 	p.untouched()
@@ -220,7 +255,7 @@ func TestBothDie(t *testing.T) {
 	gone(t, p.keeper)
 	gone(t, p.cmd.Process.Pid)
 	ctx := context.Background()
-	k, err := Start(ctx, optionsOf(p.root, p.state))
+	k, err := Start(ctx, optionsOf(p.Root, p.State))
 	require.NoError(t, err)
 	defer k.Close()
 	var left *UnrestoredError
@@ -285,7 +320,7 @@ func TestStartRefusals(t *testing.T) {
 func TestKeeperWords(t *testing.T) {
 	// By hand, without a line to main.
 	cmd := exec.Command("/proc/self/exe", "--state-dir", stateDir(t))
-	cmd.Env = append(os.Environ(), "KEEPER_TEST_ROLE=keeper", "KEEPER_TEST_ROOT="+plain(t))
+	cmd.Env = append(os.Environ(), plot{Root: plain(t)}.env("keeper")...)
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	assert.Contains(t, string(out), "started by qdsweep itself")
