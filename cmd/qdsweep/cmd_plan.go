@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"qdsweep/sweep"
 	"qdsweep/sysfs"
 )
 
@@ -40,16 +41,29 @@ func newPlan(g *globals) *cobra.Command {
 }
 
 func doPlan(ctx context.Context, o planOptions, name string, stdout io.Writer) error {
-	plan, err := o.plan(ctx, name, sysfs.NewHost(o.sysroot))
+	// A plan needs no privilege, and says what `run`, as root, would refuse.
+	h := sysfs.NewHost(o.sysroot, sysfs.WithEUID(0))
+	plan, err := o.plan(ctx, name, h)
 	if err != nil {
 		return err
 	}
-	return o.write(stdout, func(w io.Writer) error {
+	allow, err := o.consents()
+	if err != nil {
+		return err
+	}
+	if err := plan.Judge(ctx, h, sweep.PlanOptions{Allow: allow, Erase: o.erase}); err != nil {
+		return err
+	}
+	err = o.write(stdout, func(w io.Writer) error {
 		if o.format == "json" {
 			return plan.JSON(w)
 		}
 		return plan.Text(w, width(stdout), o.verbose, runCommand(name, o.planFlags))
 	})
+	if err == nil && len(plan.Refused) > 0 {
+		return exit(sweep.ExitNotHere)
+	}
+	return err
 }
 
 // runCommand is the exact command that starts what was planned, consents included.
