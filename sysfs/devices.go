@@ -219,8 +219,6 @@ func (h Host) kindOf(d Device) Kind {
 		return KindROM
 	case otherNames.MatchString(d.Name):
 		return KindOther
-	case !h.exists(d.dir+"/device") && strings.HasPrefix(h.real(d.dir), "/sys/devices/virtual/"):
-		return KindOther
 	}
 	return KindDisk
 }

@@ -37,10 +37,13 @@ func (h Host) consentOf(d Device, erase string) Consent {
 		}
 		return NotNamed
 	case strings.HasPrefix(path.Clean(erase), "/dev/disk/by-id/"):
-		if h.leadsTo(path.Clean(erase), d) {
-			return ByIdentity
+		switch link := path.Base(path.Clean(erase)); {
+		case !h.leadsTo(path.Clean(erase), d):
+			return NotNamed
+		case strings.HasPrefix(link, "dm-name-"), strings.HasPrefix(link, "md-name-"):
+			return ByName // the name of a volume or array, for all that it stands there
 		}
-		return NotNamed
+		return ByIdentity
 	}
 	if h.leadsTo(erase, d) {
 		return ByName
@@ -72,9 +75,10 @@ func (h Host) EraseArgument(d Device) string {
 		}
 	}
 	// The readable link: with model and serial before the bare number.
-	for _, prefix := range []string{"ata-", "nvme-", "scsi-", "usb-", "virtio-", "dm-name-", "md-name-", ""} {
+	for _, prefix := range []string{"ata-", "nvme-", "scsi-", "usb-", "virtio-", "dm-uuid-", "md-uuid-", ""} {
 		at := slices.IndexFunc(links, func(l string) bool {
-			return strings.HasPrefix(l, prefix) && !strings.HasPrefix(l, "nvme-nvme.") && !strings.HasPrefix(l, "nvme-eui.")
+			return strings.HasPrefix(l, prefix) && !strings.HasPrefix(l, "nvme-nvme.") && !strings.HasPrefix(l, "nvme-eui.") &&
+				!strings.HasPrefix(l, "dm-name-") && !strings.HasPrefix(l, "md-name-")
 		})
 		if at >= 0 {
 			return quote("/dev/disk/by-id/" + links[at])

@@ -108,6 +108,38 @@ func TestLabSataDriveAsItIs(t *testing.T) {
 	assert.Equal(t, KindDisk, d.Kind)
 }
 
+func TestLabAllDrivesAsTheyAre(t *testing.T) {
+	h := NewHost("/")
+	for serial, want := range map[string]struct{ transport, driver, model string }{
+		"QDLAB-SATA-3":   {"ata", "ahci", "QEMU HARDDISK"},
+		"QDLAB-NVME-1":   {"nvme", "nvme", "QEMU NVMe Ctrl"},
+		"QDLAB-VIRTIO-1": {"virtio", "virtio_blk", ""},
+	} {
+		s, err := h.Resolve("serial:" + serial)
+		require.NoError(t, err)
+		d := s.Device
+		assert.Equal(t, want, struct{ transport, driver, model string }{d.Transport, d.Driver, d.Model}, serial)
+		assert.NotEmpty(t, d.Identity, serial)
+		assert.Equal(t, []string{d.Name}, names(s.Members))
+		assert.Empty(t, labJudge(t, d.Name, Intent{}), serial)
+	}
+	all, err := h.Devices()
+	require.NoError(t, err)
+	debug := 0
+	identities := map[Identity]bool{}
+	for _, d := range all {
+		if d.Model == "scsi_debug" {
+			debug++
+			assert.Equal(t, "scsi", d.Transport)
+			assert.Equal(t, "scsi_debug", d.Driver)
+			assert.False(t, d.Libata())
+			identities[d.Identity] = true
+		}
+	}
+	assert.Equal(t, 4, debug)
+	assert.Len(t, identities, 4)
+}
+
 func TestLabSataBlankAndNot(t *testing.T) {
 	d := labDisk(t, "QDLAB-SATA-3") // it has no WWN: t10
 	write := func(erase string) string { return labJudge(t, d.Name, Intent{Write: true, Erase: []string{erase}}) }

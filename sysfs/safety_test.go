@@ -194,6 +194,7 @@ func TestJudgeReading(t *testing.T) {
 			[]string{"the array md0 is inactive"}},
 		{"no medium", func(tr *tree) { tr.file(tr.devPath["sdb"]+"/size", "0\n") }, "sdb", Intent{}, []string{"sdb has no size"}},
 		{"an optical drive", func(tr *tree) { tr.file(tr.devPath["sdb"]+"/device/type", "5\n") }, "sdb", Intent{}, []string{"optical drive"}},
+		{"a null_blk device", func(tr *tree) { tr.block("nullb0", "virtual/block", 10) }, "nullb0", Intent{}, nil},
 		{"a RAM disk", func(tr *tree) { tr.block("zram0", "virtual/block", 10) }, "zram0", Intent{}, []string{"zram0 is no disk"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -312,6 +313,7 @@ func TestJudgeErase(t *testing.T) {
 		{"data, by uuid", []func(*tree){data(0), func(tr *tree) { tr.link("/dev/disk/by-uuid/x", "/dev/sdb") }}, "/dev/disk/by-uuid/x", "its name alone does not do"},
 		{"data, through by-id to another place", []func(*tree){data(0), func(tr *tree) { tr.link("/dev/disk/by-uuid/x", "/dev/sdb") }}, "/dev/disk/by-id/../by-uuid/x", "its name alone does not do"},
 		{"data, by id", []func(*tree){data(0)}, "/dev/disk/by-id/ata-DISK_sdb", ""},
+		{"data, by a volume's name", []func(*tree){data(0), func(tr *tree) { tr.byID("dm-name-vg-lv", "sdb") }}, "/dev/disk/by-id/dm-name-vg-lv", "its name alone does not do"},
 		{"data, by another's id", []func(*tree){data(0)}, "/dev/disk/by-id/ata-DISK_sdc", "no --erase names it"},
 		{"data, by WWID", []func(*tree){data(0)}, "wwid:naa.5000c50000000002", ""},
 		{"data, by another WWID", []func(*tree){data(0)}, "wwid:naa.5000c50000000003", "no --erase names it"},
