@@ -98,7 +98,7 @@ func (s *server) restoreEntries(ctx context.Context, entries []Entry, o RestoreO
 		members[i] = newMember(Member{Name: e.Key()}, &claim{})
 	}
 	// One thread an entry, as for members; a drive that does not answer leaves its own behind.
-	patience := o.Wait + nodePatience + s.restoreTimeout + jobGrace
+	patience := 2*o.Wait + nodePatience + s.restoreTimeout + jobGrace
 	found, errs := each(context.WithoutCancel(ctx), members, patience, func(m Member) (out EntryOutcome, err error) {
 		defer caught(&err)
 		return s.restoreEntry(ctx, entries[byKey[m.Name]], o), nil

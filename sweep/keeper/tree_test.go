@@ -124,14 +124,16 @@ func serve(t *testing.T, h sysfs.Host, j *Journal, o Options) *keeper {
 	ours, theirs, err := wire.Pair()
 	require.NoError(t, err)
 	k := &keeper{conn: ours, served: make(chan error, 1)}
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		err := Serve(context.Background(), theirs, h, j)
 		_ = theirs.Close()
 		k.served <- err
 	}()
 	k.Client, err = Connect(context.Background(), ours, o)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = ours.Close() })
+	t.Cleanup(func() { _ = ours.Close(); <-done }) // before its journal is closed
 	return k
 }
 
