@@ -43,13 +43,7 @@ func (s Spec) Writes() bool {
 // Offered is how many commands the workload can have outstanding at the target: a queue deeper than that
 // cannot show. A buffered reader has one (it waits for each); buffered writes are unlimited.
 func (s Spec) Offered() int {
-	workers := s.Threads
-	if s.Type == "dd" {
-		workers = s.Processes
-	}
-	if s.apart() {
-		workers *= 2
-	}
+	workers := s.workers()
 	if !s.Direct {
 		if s.Writes() && !s.reads() && s.Sync != "dsync" {
 			return unlimitedOffer
@@ -106,6 +100,23 @@ func (s Spec) LeftOut(bytes int64) string {
 	return ""
 }
 
+// maxBuffers keeps a workload from taking the machine's memory, and being killed for it in the night.
+const maxBuffers = 4 << 30
+
+func (s Spec) buffers() int64 { return s.BlockSize * int64(max(s.IODepth, 1)) * int64(s.workers()) }
+
+// workers are all threads or processes.
+func (s Spec) workers() int {
+	switch {
+	case s.Type == "dd":
+		return s.Processes
+	case s.apart():
+		return 2 * s.Threads
+	default:
+		return s.Threads
+	}
+}
+
 // walkers is the number of regions in all: readers and writers apart have their own.
 func (s Spec) walkers() int {
 	if s.apart() {
@@ -140,6 +151,10 @@ func (s Spec) Validate() []FieldError {
 		if s.Engine == "libaio" && !s.Direct {
 			add("direct", "does not go with libaio, which waits for buffered I/O in each submit")
 		}
+	}
+	if buffers := s.buffers(); buffers > maxBuffers {
+		add("block_size", fmt.Sprintf("makes buffers of %s with %d operations in each of %d threads: at most %s", FormatSize(buffers),
+			max(s.IODepth, 1), s.workers(), FormatSize(maxBuffers)))
 	}
 	if !s.Writes() && s.Sync == "dsync" {
 		add("sync", "is for writes, and this workload only reads")

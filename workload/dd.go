@@ -90,7 +90,10 @@ func (p *phase) clear(name string) error {
 
 // remove unlinks the files, all at once. There are no bytes in it: its rate is files a second.
 func (p *phase) remove() []Result {
-	dir := int(p.target.Dir.Fd())
+	dir := -1
+	if p.target.Dir != nil {
+		dir = int(p.target.Dir.Fd())
+	}
 	errs := make([]error, p.spec.Processes)
 	done := make([]int64, p.spec.Processes)
 	begin := make(chan struct{})
@@ -98,8 +101,8 @@ func (p *phase) remove() []Result {
 	for n := range p.spec.Processes {
 		all.Go(func() {
 			<-begin
-			if errs[n] = unix.Unlinkat(dir, p.spec.file(n), 0); p.spec.Engine == "null" {
-				errs[n] = nil
+			if p.spec.Engine != "null" {
+				errs[n] = unix.Unlinkat(dir, p.spec.file(n), 0)
 			}
 			done[n] = nanotime()
 		})
@@ -108,7 +111,7 @@ func (p *phase) remove() []Result {
 	close(begin)
 	all.Wait()
 	var err error
-	if p.spec.Sync != "none" {
+	if p.spec.Sync != "none" && p.spec.Engine != "null" {
 		err = unix.Fsync(dir)
 	}
 	w.End = nanotime()

@@ -1,11 +1,14 @@
 package workload
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qdsweep/workload/ioengine"
 )
 
 func TestNewSpecFillsInDefaults(t *testing.T) {
@@ -166,6 +169,8 @@ func TestCheckTarget(t *testing.T) {
 		{"directory without size", "io", nil, 0, 4096, true, []string{"size: a directory needs one"}},
 		{"removing a device", "dd", map[string]string{"mode": "write-read-remove", "size": "1m"}, 1 << 30, 512, false, []string{"a device cannot be removed"}},
 		{"no medium", "io", nil, 0, 512, false, []string{"no size"}},
+		{"memory", "io", map[string]string{"block_size": "1g", "iodepth": "4", "threads": "2"}, 1 << 40, 512, false,
+			[]string{"makes buffers of 8g with 4 operations in each of 2 threads: at most 4g"}},
 		{"all at once", "io", map[string]string{"size": "2g", "block_size": "512", "warmup": "1s", "runtime": "0"}, 1 << 30, 4096, false,
 			[]string{"warmup", "more than the device", "not a multiple"}},
 	} {
@@ -220,4 +225,48 @@ func FuzzParseSize(f *testing.F) {
 			t.Fatalf("%q is %d is %q is %d", text, n, FormatSize(n), again)
 		}
 	})
+}
+
+// Whatever text is given for any parameter: it is refused and leaves the workload alone, or its canonical
+// text is accepted and means the same.
+func FuzzParameters(f *testing.F) {
+	for _, seed := range []string{"4k", "010", "0x10", "8 ", "true", "randread", "30s", "1h30m", "off", "-1", "1e3", "90m0s"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, typ := range Types() {
+			for _, p := range Params(typ) {
+				s, _ := NewSpec("w", typ, nil)
+				before := s
+				if e := p.put(&s, text); e != nil {
+					if s != before || e.Error() == "" {
+						t.Fatalf("%s: %q was refused and changed something", p.Name, text)
+					}
+					continue
+				}
+				again, wrong := NewSpec("w", typ, map[string]string{p.Name: p.get(s)})
+				if len(wrong) > 0 || again != s {
+					t.Fatalf("%s: %q is %q, which is another thing", p.Name, text, p.get(s))
+				}
+			}
+		}
+	})
+}
+
+// The page for users lists every parameter with its default, and every engine.
+func TestTheDocsKnowEveryParameter(t *testing.T) {
+	page, err := os.ReadFile("../docs/workloads.md")
+	require.NoError(t, err)
+	for _, typ := range Types() {
+		for _, p := range Params(typ) {
+			line := "| `" + p.Name + "` | " + typ + " |"
+			if p.Default != "" {
+				line += " `" + p.Default + "` |"
+			}
+			assert.Contains(t, string(page), line)
+		}
+	}
+	for _, engine := range ioengine.Names() {
+		assert.Contains(t, string(page), "| `"+engine+"` |")
+	}
 }
