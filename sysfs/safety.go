@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Intent is what somebody wants to do with a target.
@@ -53,6 +54,9 @@ func (h Host) look() (look, error) {
 func (h Host) Judge(ctx context.Context, s Stack, in Intent) (refusals []Refusal, notes []string, err error) {
 	l, err := h.look()
 	if err != nil {
+		return nil, nil, err
+	}
+	if l.survey, err = h.awaitClosed(ctx, l.survey, s, in); err != nil {
 		return nil, nil, err
 	}
 	refusals, notes = h.judge(ctx, l, s, in)
@@ -103,6 +107,9 @@ func (h Host) Recheck(ctx context.Context, s Stack, in Intent) ([]Refusal, error
 		return refusals, nil // the rest would judge something else
 	}
 	sv, err := h.survey()
+	if err == nil {
+		sv, err = h.awaitClosed(ctx, sv, s, in)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,20 +119,43 @@ func (h Host) Recheck(ctx context.Context, s Stack, in Intent) ([]Refusal, error
 	return append(refusals, used...), nil
 }
 
+// foreign tells a use by somebody else.
+func (in Intent) foreign(u Use) bool {
+	return !u.Own && (u.Kind != UseOpen || !slices.Contains(in.OwnPIDs, u.PID) && u.PID != os.Getpid())
+}
+
+// awaitClosed looks again for a moment when a process has a disk of the target open for writing:
+// monitoring daemons and udev open disks for milliseconds, and a night must not end for that.
+func (h Host) awaitClosed(ctx context.Context, sv *survey, s Stack, in Intent) (*survey, error) {
+	for end := time.Now().Add(h.patience); h.Live() && time.Now().Before(end); {
+		onTarget, besides := sv.users(s)
+		if !slices.ContainsFunc(append(onTarget, besides...), func(u Use) bool { return u.Kind == UseOpen && in.foreign(u) }) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+		var err error
+		if sv, err = h.survey(); err != nil {
+			return nil, err
+		}
+	}
+	return sv, nil
+}
+
 // judgeUses sorts out who else is there.
 func (h Host) judgeUses(sv *survey, s Stack, in Intent) (refusals []Refusal, notes []string) {
 	onTarget, besides := sv.users(s)
-	foreign := func(u Use) bool {
-		return !u.Own && (u.Kind != UseOpen || !slices.Contains(in.OwnPIDs, u.PID) && u.PID != os.Getpid())
-	}
 	for _, u := range onTarget {
-		if foreign(u) {
+		if in.foreign(u) {
 			refusals = append(refusals, Refusal{u.Device, u.Text(), h.fixUse(u)})
 		}
 	}
 	for _, u := range besides {
 		switch {
-		case !foreign(u):
+		case !in.foreign(u):
 		case u.Kind == UseSwap:
 			refusals = append(refusals, Refusal{u.Device, u.Text() + ", on a disk of the target", h.fixUse(u)})
 		case !in.SharedDisk:

@@ -258,6 +258,19 @@ func TestLabSataOpenElsewhere(t *testing.T) {
 	assert.Empty(t, labJudge(t, d.Name, Intent{}))
 }
 
+// smartd opens a disk for writing and closes it at once: no reason to end a night.
+func TestLabSataOpenForAMoment(t *testing.T) {
+	d := labDisk(t, "QDLAB-SATA-3")
+	cmd := exec.Command("sh", "-c", "exec 3<>"+d.Path+"; echo ready; sleep 0.5")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = io.ReadFull(out, make([]byte, len("ready\n")))
+	require.NoError(t, err)
+	assert.Empty(t, labJudge(t, d.Name, Intent{}))
+	require.NoError(t, cmd.Wait())
+}
+
 func TestLabSataArray(t *testing.T) {
 	a, b := labDisk(t, "QDLAB-SATA-3"), labDisk(t, "QDLAB-SATA-4")
 	one, two := split(t, a)
