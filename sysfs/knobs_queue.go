@@ -11,7 +11,10 @@ import (
 	"strings"
 )
 
-var plainDecimal = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
+var (
+	plainDecimal  = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
+	schedulerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,30}$`)
+)
 
 // decimal accepts plain decimals from lowest on.
 func decimal(lowest int) func(string) (string, error) {
@@ -171,9 +174,8 @@ func (h Host) pageSizeKB() int {
 // one resets nr_requests and makes iosched/ anew.
 func schedulerKnob() Knob {
 	k := words("scheduler")
-	name := regexp.MustCompile(`^[a-z][a-z0-9_-]{0,30}$`)
 	k.canonical = func(level string) (string, error) {
-		if !name.MatchString(level) {
+		if !schedulerName.MatchString(level) {
 			return "", errors.New("not a scheduler's name")
 		}
 		return level, nil

@@ -160,8 +160,8 @@ func (d Device) restoreOnce(ctx context.Context, s Snapshot, failed map[string]e
 			stuck = err
 		}
 	}
-	if s.CacheOverridden {
-		note("cache_type", d.restoreOverride(ctx, s))
+	if s.CacheType != "" {
+		note("cache_type", d.restoreCacheType(ctx, s))
 	}
 	for _, a := range view {
 		if stuck != nil {
@@ -189,12 +189,19 @@ func (d Device) restoreCache(ctx context.Context, s Snapshot) error {
 	return err
 }
 
-func (d Device) restoreOverride(ctx context.Context, s Snapshot) error {
+// restoreCacheType puts an override back as one. Anything else is sd's own idea, which follows the drive
+// as soon as sd looks at it again.
+func (d Device) restoreCacheType(ctx context.Context, s Snapshot) error {
 	now, err := d.host.ReadWithin(ctx, d.cacheTypePath())
-	if err != nil || now == s.CacheType {
+	switch w := d.drive(); {
+	case err != nil || now == s.CacheType:
 		return err
+	case s.CacheOverridden:
+		return w.RestoreView(ctx, s.CacheType)
+	case w.Rescan != "":
+		return d.host.Write(ctx, w.Rescan, "1")
 	}
-	return d.drive().RestoreView(ctx, s.CacheType)
+	return nil
 }
 
 // restoreAttribute writes one attribute where it differs.

@@ -40,7 +40,8 @@ const (
 )
 
 // DoATA sends one ATA command by ATA PASS-THROUGH(16) (SAT-4, 12.2.2) and returns nil only where
-// the drive itself said that it worked. errors.Is: ErrNotATA, ErrNoAnswer.
+// the drive's own status came back and says that it worked, or, of a command that reads, all of the
+// data did. errors.Is: ErrNotATA, ErrNoAnswer.
 func DoATA(d Device, a ATACommand) error {
 	cdb := make([]byte, 16)
 	cdb[0] = ataPassThrough16
@@ -48,9 +49,12 @@ func DoATA(d Device, a ATACommand) error {
 	cdb[2] = checkCondition
 	direction := NoData
 	if len(a.In) > 0 {
+		// Without checkCondition: the status that AHCI keeps of a data-in command is the one before
+		// the last block, DRQ still set, and libata would call that an error. Good status and all
+		// of the data say enough.
 		direction = FromDevice
 		cdb[1] = protocolPIOIn << 1
-		cdb[2] |= fromDevice | lengthInBlocks | lengthInCount
+		cdb[2] = fromDevice | lengthInBlocks | lengthInCount
 	}
 	if a.LBA48 {
 		cdb[1] |= 1
@@ -82,6 +86,9 @@ func ataResult(c *Command) error {
 		}
 		return err
 	}
+	if c.Direction == FromDevice && c.Status == 0 && c.Residual == 0 {
+		return nil
+	}
 	return fmt.Errorf("%s: %w", c.Name, ErrNoAnswer)
 }
 
@@ -92,7 +99,11 @@ func Identify(d Device, timeout time.Duration) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return ParseIdentity(data)
+	id, err := ParseIdentity(data)
+	if err != nil {
+		return id, fmt.Errorf("IDENTIFY DEVICE: %w: %w", ErrNoAnswer, err)
+	}
+	return id, nil
 }
 
 // FlushATA empties the drive's write cache: FLUSH CACHE EXT where the drive has it, as hdparm does.

@@ -80,6 +80,7 @@ func TestATATaskfiles(t *testing.T) {
 	require.NoError(t, FlushATA(d, ext, 0))
 	require.NoError(t, FlushATA(d, Identity{}, 0))
 	_, err := Identify(d, 0)
+	require.ErrorIs(t, err, ErrNoAnswer)
 	require.ErrorContains(t, err, "all zero")
 	var got []string
 	for _, c := range d.sent {
@@ -90,7 +91,7 @@ func TestATATaskfiles(t *testing.T) {
 		"85 06 20 00 82 00 00 00 00 00 00 00 00 00 ef 00",
 		"85 07 20 00 00 00 00 00 00 00 00 00 00 00 ea 00",
 		"85 06 20 00 00 00 00 00 00 00 00 00 00 00 e7 00",
-		"85 08 2e 00 00 00 01 00 00 00 00 00 00 00 ec 00",
+		"85 08 0e 00 00 00 01 00 00 00 00 00 00 00 ec 00",
 	}, got)
 	assert.Equal(t, FromDevice, d.sent[4].Direction)
 }
@@ -143,4 +144,27 @@ func FuzzParseIdentityText(f *testing.F) {
 			_ = id.Serial() + id.Model() + id.Firmware()
 		}
 	})
+}
+
+func TestIdentify(t *testing.T) {
+	data := make([]byte, 512)
+	data[2*85] = 0x20
+	d := &answers{say: []func(*Command){check(t, "", data...)}}
+	id, err := Identify(d, 0)
+	require.NoError(t, err)
+	assert.EqualValues(t, 0x20, id[85])
+
+	data[510], data[511] = 0xa5, 0x3b // 0x20 + 0xa5 + 0x3b = 0x100
+	d = &answers{say: []func(*Command){check(t, "", data...)}}
+	_, err = Identify(d, 0)
+	require.NoError(t, err)
+	data[0]++
+	d = &answers{say: []func(*Command){check(t, "", data...)}}
+	_, err = Identify(d, 0)
+	require.ErrorIs(t, err, ErrNoAnswer)
+	require.ErrorContains(t, err, "checksum")
+
+	d = &answers{say: []func(*Command){func(c *Command) { c.Residual = 500 }}}
+	_, err = Identify(d, 0)
+	require.ErrorIs(t, err, ErrNoAnswer)
 }

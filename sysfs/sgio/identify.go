@@ -11,7 +11,10 @@ import (
 // Identity is the 256 words of IDENTIFY DEVICE (ACS-4, 7.13).
 type Identity [256]uint16
 
-var errIdentityEmpty = errors.New("IDENTIFY data is all zero")
+var (
+	errIdentityEmpty    = errors.New("IDENTIFY data is all zero")
+	errIdentityChecksum = errors.New("IDENTIFY data with a wrong checksum")
+)
 
 // ParseIdentity reads the 512 bytes that IDENTIFY DEVICE transfers.
 func ParseIdentity(b []byte) (Identity, error) {
@@ -24,6 +27,15 @@ func ParseIdentity(b []byte) (Identity, error) {
 	}
 	if id == (Identity{}) {
 		return id, errIdentityEmpty
+	}
+	if b[510] == 0xa5 { // then byte 511 makes the sum of all zero
+		sum := byte(0)
+		for _, x := range b[:512] {
+			sum += x
+		}
+		if sum != 0 {
+			return id, errIdentityChecksum
+		}
 	}
 	return id, nil
 }

@@ -116,6 +116,12 @@ func (e *SenseError) Error() string {
 // Illegal says whether the drive refused the command or a field of it, rather than failed at it.
 func (e *SenseError) Illegal() bool { return e.HasSense && e.Sense.Key == KeyIllegalRequest }
 
+// Aborted says whether the drive itself turned an ATA command down (ABRT), as one it does not have. A
+// command that the link or the host lost has an additional code.
+func (e *SenseError) Aborted() bool {
+	return e.HasSense && e.Sense.Key == KeyAborted && e.Sense.ASC == 0 && e.HostStatus == 0
+}
+
 // Err says in words why the command was not carried out; nil when it was. Recovered errors are
 // success.
 func (c *Command) Err() error {

@@ -115,6 +115,12 @@ func (m *Machine) taskfile(d *disk, c *sgio.Command) {
 		for i, w := range d.words() {
 			binary.LittleEndian.PutUint16(c.Data[2*i:], w)
 		}
+		if c.CDB[2]&0x20 != 0 {
+			status = 0x58 // of the PIO set-up, as AHCI keeps it; libata takes it for an error
+			failure = 0x80
+			break
+		}
+		return
 	case command == 0xea, command == 0xe7:
 	case command == 0xef && (feature == 0x02 || feature == 0x82) && !d.NoWriteCache:
 		if !d.CacheForced {
@@ -128,6 +134,7 @@ func (m *Machine) taskfile(d *disk, c *sgio.Command) {
 	c.Sense = make([]byte, 22)
 	copy(c.Sense, []byte{0x72, 0x01, 0x00, 0x1d, 0, 0, 0, 14, 0x09, 12})
 	if failure != 0 {
+		failure &^= 0x80
 		copy(c.Sense[1:], []byte{0x0b, 0x00, 0x00})
 	}
 	c.Sense[11], c.Sense[21] = failure, status

@@ -59,7 +59,7 @@ func (d Drive) switchATA(ctx context.Context, sg sgio.Device, on bool) error {
 	first := d.flushATA(ctx, sg)
 	err := sgio.SetWriteCacheATA(sg, on, remaining(ctx, changeTimeout))
 	var sense *sgio.SenseError
-	if errors.As(err, &sense) && sense.Sense.ATA != nil && sense.Sense.ATA.Error&0x04 != 0 || errors.Is(err, sgio.ErrNotATA) {
+	if errors.As(err, &sense) && sense.Aborted() || errors.Is(err, sgio.ErrNotATA) {
 		return fmt.Errorf("%w: the drive refuses: %w", ErrUnsupported, err)
 	}
 	if err != nil {
