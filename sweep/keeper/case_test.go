@@ -230,14 +230,14 @@ func TestCase18RestoreFails(t *testing.T) {
 func TestNoJournalNoChange(t *testing.T) {
 	m, state := systest.New(t, disk("sda"), disk("sdb")), stateDir(t)
 	j := openJournal(t, state)
-	k := serve(t, m.Host(), j, Options{})
-	require.NoError(t, k.Claim(context.Background(), members(t, m), 0))
 	j.Hook = func(op string) error {
 		if op == "fsync folder" {
 			return unix.ENOSPC
 		}
 		return nil
 	}
+	k := serve(t, m.Host(), j, Options{})
+	require.NoError(t, k.Claim(context.Background(), members(t, m), 0))
 	_, err := k.Apply(context.Background(), everything)
 	require.ErrorContains(t, err, "no space left")
 	assert.Empty(t, m.Writes())

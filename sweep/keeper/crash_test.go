@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"qdsweep/sysfs"
+	"qdsweep/sysfs/sgio"
+	"qdsweep/sysfs/systest"
 )
 
 // fault counts every file operation of journal, apply and restore, and makes the k-th fail. After a crash nothing
@@ -170,6 +173,71 @@ func TestFailureAtEveryOperation(t *testing.T) {
 			require.NoError(t, <-first.served)
 			require.True(t, f.reached())
 			require.Equal(t, originals, contents(t, root))
+			require.Empty(t, entries(t, state))
+		})
+	}
+}
+
+// drive makes a played drive's commands part of what is counted. Asking it (IDENTIFY, MODE SENSE) is, too.
+type drive struct {
+	sgio.Device
+	f *fault
+}
+
+func (d drive) Do(c *sgio.Command) error {
+	do, err := d.f.step()
+	if !do {
+		return err
+	}
+	if e := d.Device.Do(c); e != nil {
+		return e
+	}
+	return err
+}
+
+// The same with drives that have a write cache and a kernel that has rules: every command, write and file operation.
+func TestCrashAtEveryCommand(t *testing.T) {
+	set := []sysfs.Setting{{Knob: "write_cache", Level: "off"}, {Knob: "scheduler", Level: "none"}, {Knob: "queue_depth", Level: "4"}}
+	parts := []systest.Part{
+		systest.Disk{Name: "sda", WriteCache: true, NrRequests: 24},
+		systest.Disk{Name: "sdb", Transport: "sas", WriteCache: true},
+	}
+	run := func(t *testing.T, f *fault) (m *systest.Machine, state string, before [2]map[string]string) {
+		m, state = systest.New(t, parts...), stateDir(t)
+		before = [2]map[string]string{m.Settings("sda"), m.Settings("sdb")}
+		j := openJournal(t, state)
+		j.Hook = f.hook
+		k := serve(t, m.Host(
+			sysfs.WithWriter(func(path, value string) error {
+				do, err := f.step()
+				if do {
+					err = errors.Join(err, m.Write(path, value))
+				}
+				return err
+			}),
+			sysfs.WithSG(func(node string) (sgio.Device, error) {
+				d, err := m.Host().OpenSG(node)
+				return drive{d, f}, err
+			}),
+		), j, Options{})
+		ctx := context.Background()
+		require.NoError(t, k.Claim(ctx, members(t, m), 0))
+		if _, err := k.Apply(ctx, set); err == nil {
+			_, _ = k.Restore(ctx)
+		}
+		_ = k.mainDies(t)
+		return m, state, before
+	}
+	var counted fault
+	run(t, &counted)
+	require.Greater(t, counted.n, 30)
+	for k := 1; k <= counted.n; k++ {
+		t.Run(fmt.Sprintf("operation %d", k), func(t *testing.T) {
+			t.Parallel()
+			m, state, before := run(t, &fault{k: k, crash: true, late: k%2 == 0})
+			all := restore(t, m.Host(), state, RestoreOptions{})
+			require.Zero(t, RestoreExit(all), "%+v", all)
+			require.Equal(t, before, [2]map[string]string{m.Settings("sda"), m.Settings("sdb")})
 			require.Empty(t, entries(t, state))
 		})
 	}
