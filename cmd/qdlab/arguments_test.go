@@ -90,7 +90,7 @@ func TestProgramFiles(t *testing.T) {
 	assert.Contains(t, files, self)
 }
 
-func TestLabFolders(t *testing.T) {
+func TestCacheFolders(t *testing.T) {
 	t.Setenv("QDLAB_CACHE", t.TempDir())
 	l, err := openLab(os.Stderr)
 	require.NoError(t, err)
