@@ -48,8 +48,12 @@ func (s *server) setWorker(pgid int) error {
 		if p, err = identify(pgid); err != nil {
 			return fmt.Errorf("worker %d: %w", pgid, err)
 		}
-		if group, err := unix.Getpgid(pgid); err != nil || group != pgid || pgid == unix.Getpgrp() {
-			return fmt.Errorf("worker %d leads no process group of its own (%d, %v)", pgid, group, err)
+		group, err := unix.Getpgid(pgid)
+		if err != nil {
+			return fmt.Errorf("worker %d: its process group: %w", pgid, err)
+		}
+		if group != pgid || pgid == unix.Getpgrp() {
+			return fmt.Errorf("worker %d leads no process group of its own, it is in %d", pgid, group)
 		}
 	}
 	s.mu.Lock()
