@@ -13,6 +13,9 @@ COMMIT  = $(shell $(GIT) rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    = $(shell TZ=UTC $(GIT) log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
 LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
+# The go command must not ask git as well: it refuses a tree that is somebody else's.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
 LINT_VERSION := v2.15.0
 LINT         := .cache/golangci-lint-$(LINT_VERSION)/golangci-lint
 
@@ -25,16 +28,18 @@ help: ## list the targets
 
 build: go ## bin/qdsweep and bin/qdlab, static
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 test: build lab-tools ## unit tests, the lab tier, each fuzz target for 10 s; a summary
 	@mkdir -p .cache; failed=0; summary=
 	for part in unit lab fuzz-short; do
 		echo "== $$part"; start=$$SECONDS; verdict='ok  '
-		$(MAKE) --no-print-directory $$part || { verdict=FAIL; failed=1; }
+		$(MAKE) --no-print-directory $$part 2>&1 | tee .cache/test-$$part.log || { verdict=FAIL; failed=1; }
 		summary+="$$verdict"$$'\t'"$$part"$$'\t'"$$((SECONDS - start))s"$$'\n'
 	done
-	echo; echo "== summary"; printf '%s' "$$summary"
+	echo; echo "== summary"
+	grep -hE '^(ok|FAIL| *--- FAIL|panic:)[^a-z]' .cache/test-{unit,lab,fuzz-short}.log || true
+	printf '%s' "$$summary"
 	exit $$failed
 
 unit: go ## unit tests alone (V=-v shows each)

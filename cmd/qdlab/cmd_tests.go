@@ -125,7 +125,7 @@ func runLabTests(cmd *cobra.Command, o testOptions, patterns []string) error {
 			return err
 		}
 		added = append(added, addedFile{Guest: guestTestsFile, Content: text, Mode: 0o644})
-		fmt.Fprintf(cmd.OutOrStdout(), "=== guest %s: %d tests\n", g.Name, count)
+		fmt.Fprintf(cmd.OutOrStdout(), "=== guest %s: %d lab test(s)\n", g.Name, count)
 		started := time.Now()
 		exit, err := l.run(ctx, job{
 			Guest: g, Args: []string{"/usr/bin/qdlab", "guest-tests"}, Env: append(ownEnvironment(os.Environ()), o.Env...), Dir: scratchFolder, Add: added, Tools: o.Tools,
