@@ -49,10 +49,16 @@ func (h Host) identifyDrive(d *Device) {
 			d.WWID = parseVPD83(raw)
 		}
 	}
-	if id, ok := h.identifyData(*d); ok {
+	if id, ok := h.ataIdentity(*d); ok {
 		d.Model = first(printable([]byte(id.Model())), d.Model)
 		d.Serial = first(printable([]byte(id.Serial())), d.Serial)
 		d.Firmware = first(printable([]byte(id.Firmware())), d.Firmware)
+	} else if id, ok := h.pageIdentity(*d); ok {
+		// Only to lengthen what INQUIRY cut: scsi_debug has one invented drive on this page for all of its own.
+		if model := printable([]byte(id.Model())); d.Model != "" && strings.HasPrefix(model, d.Model) {
+			d.Model = model
+			d.Firmware = first(printable([]byte(id.Firmware())), d.Firmware)
+		}
 	}
 	if meaningless(d.WWID) {
 		d.WWID = ""
@@ -62,16 +68,23 @@ func (h Host) identifyDrive(d *Device) {
 	}
 }
 
-// identifyData gives the drive's own IDENTIFY DEVICE data: from libata's text, else from the ATA
-// Information page (SAT, VPD 89h) that a SAS adapter gives for a SATA drive.
-func (h Host) identifyData(d Device) (sgio.Identity, bool) {
-	if dir := d.ataDevice(); dir != "" {
-		if text, err := h.Read(dir + "/id"); err == nil {
-			if id, err := sgio.ParseIdentityText(text); err == nil {
-				return id, true
-			}
-		}
+// ataIdentity gives the drive's own IDENTIFY DEVICE data, as libata shows it.
+func (h Host) ataIdentity(d Device) (sgio.Identity, bool) {
+	dir := d.ataDevice()
+	if dir == "" {
+		return sgio.Identity{}, false
 	}
+	text, err := h.Read(dir + "/id")
+	if err != nil {
+		return sgio.Identity{}, false
+	}
+	id, err := sgio.ParseIdentityText(text)
+	return id, err == nil
+}
+
+// pageIdentity gives the IDENTIFY DEVICE data of the ATA Information page (SAT, VPD 89h), which a SAS
+// adapter gives for a SATA drive.
+func (h Host) pageIdentity(d Device) (sgio.Identity, bool) {
 	const dataAt = 60
 	page, err := h.readRaw(d.dir + "/device/vpd_pg89")
 	if err != nil || len(page) < dataAt+512 || page[1] != 0x89 {

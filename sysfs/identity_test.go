@@ -60,6 +60,16 @@ func TestModelFromATAInformationPage(t *testing.T) {
 	d, err := tr.host().Device("sdc")
 	require.NoError(t, err)
 	assert.Equal(t, "ST1000NM0033-9ZM173", d.Model)
+
+	// scsi_debug has the page of another drive, the same for all.
+	tr.file("/sys/devices/"+sas+"/model", "scsi_debug      \n")
+	tr.file("/sys/devices/"+sas+"/vpd_pg80", "\x00\x80\x00\x0514000")
+	copy(page[60+20:], "XXXXXXXX            ")
+	tr.file("/sys/devices/"+sas+"/vpd_pg89", string(page))
+	d, err = tr.host().Device("sdc")
+	require.NoError(t, err)
+	assert.Equal(t, "scsi_debug", d.Model)
+	assert.Equal(t, "14000", d.Serial)
 }
 
 func vpd83(designators ...[]byte) []byte {
