@@ -67,7 +67,6 @@ type Machine struct {
 	watch    []func(path, value string) error
 	mounts   []string
 	swaps    []string
-	temps    int
 	minors   int
 }
 
