@@ -152,7 +152,7 @@ func TestAnUnknownOriginalIsNotTouched(t *testing.T) {
 
 // Field case 16: a write that never returns. The others are restored, the entry stays, the process can end.
 func TestCase16AWriteThatNeverReturns(t *testing.T) {
-	m, k, state := machine(t, Options{WriteTimeout: 200 * time.Millisecond, RestoreTimeout: time.Second}, disk("sda"), disk("sdb"), disk("sdc"))
+	m, k, state := machine(t, Options{WriteTimeout: 3 * time.Second, RestoreTimeout: 6 * time.Second}, disk("sda"), disk("sdb"), disk("sdc"))
 	before := map[string]map[string]string{"sda": m.Settings("sda"), "sdc": m.Settings("sdc")}
 	m.Hang("/sys/block/sdb/queue/max_sectors_kb")
 	rows := k.apply(t, []sysfs.Setting{{Knob: "queue_depth", Level: "1"}, {Knob: "max_sectors_kb", Level: "8"}})

@@ -18,6 +18,8 @@ import (
 const (
 	// startPatience is how long the new process may take to answer: a fork and exec in an emulated guest takes 50 ms.
 	startPatience = 30 * time.Second
+	// lastWords is for reading what a keeper said before it ended.
+	lastWords = 2 * time.Second
 	// closeGrace is what Close waits longer than the keeper itself gives to drives.
 	closeGrace = 10 * time.Second
 )
@@ -78,7 +80,13 @@ func Start(ctx context.Context, o Options) (*Client, error) {
 	go func() {
 		select {
 		case <-p.Exited():
-			_ = p.Conn.Close() // a Receive that waits for a line that somebody else still holds
+		case <-c.died:
+			return
+		}
+		// Its last answer may still be on the line; after that the line ends by itself, unless somebody else holds it.
+		select {
+		case <-time.After(lastWords):
+			_ = p.Conn.Close()
 		case <-c.died:
 		}
 	}()
