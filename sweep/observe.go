@@ -72,13 +72,12 @@ func (s *series) halve() {
 
 // seen is what one member did inside a window.
 type seen struct {
-	samples   int64
-	depth     float64 // mean of what the device had outstanding
-	depthMax  int
-	queued    float64 // Δtime_in_queue ÷ elapsed: the block layer's, requests waiting for the device included
-	requestKB float64 // mean request size, KiB; 0 when nothing was completed
-	requests  uint64
-	sectors   uint64
+	samples  int64
+	depth    float64 // mean of what the device had outstanding
+	depthMax int
+	queued   float64 // Δtime_in_queue ÷ elapsed: the block layer's, requests waiting for the device included
+	requests uint64  // completed, and the sectors moved by them: from idle to idle around the window where that can be
+	sectors  uint64
 }
 
 // within adds up the buckets that lie wholly inside w.
@@ -107,12 +106,41 @@ func (s *series) within(w workload.Window) seen {
 		v.queued = float64(last.last.TimeInQueueMS-first.first.TimeInQueueMS) * 1e6 / float64(elapsed)
 	}
 	a, b := first.first, last.last
+	if idleA, idleB, ok := s.idleAround(w); ok {
+		a, b = idleA, idleB
+	}
 	v.requests = b.ReadIOs - a.ReadIOs + b.WriteIOs - a.WriteIOs
 	v.sectors = b.ReadSectors - a.ReadSectors + b.WriteSectors - a.WriteSectors
-	if v.requests > 0 {
-		v.requestKB = float64(v.sectors) / 2 / float64(v.requests)
-	}
 	return v
+}
+
+// idleAround is the last look before the window, and the first one after it, at which nothing was in flight. The kernel counts a request's sectors
+// a moment before it counts the request, so only between idle moments does their ratio hold exactly; what lies between such a moment and the window
+// is the same workload's warm-up and its last requests.
+func (s *series) idleAround(w workload.Window) (before, after sysfs.DiskStat, ok bool) {
+	found := false
+	for i := len(s.buckets) - 1; i >= 0 && !found; i-- {
+		b := &s.buckets[i]
+		switch {
+		case b.to <= w.Start && b.last.InFlight == 0:
+			before, found = b.last, true
+		case b.from <= w.Start && b.first.InFlight == 0:
+			before, found = b.first, true
+		}
+	}
+	if !found {
+		return before, after, false
+	}
+	for i := range s.buckets {
+		b := &s.buckets[i]
+		switch {
+		case b.from >= w.End && b.first.InFlight == 0:
+			return before, b.first, true
+		case b.to >= w.End && b.last.InFlight == 0:
+			return before, b.last, true
+		}
+	}
+	return before, after, false
 }
 
 // observer samples the members from the moment it is started until it is stopped. The workload says afterwards, by the same clock,
@@ -146,13 +174,26 @@ func closeProbes(probes []probe) {
 // observe starts sampling.
 func observe(names []string, probes []probe) *observer {
 	o := &observer{members: names, probes: probes, history: make([]series, len(probes)), stop: make(chan struct{}), done: make(chan struct{})}
+	o.look() // at rest, before the workload
 	go o.loop()
 	return o
 }
 
+// look takes one sample of every member.
+func (o *observer) look() {
+	for i, p := range o.probes {
+		busy, ok := p.Busy()
+		st, err := p.Stat()
+		if !ok || err != nil {
+			continue // a device that went away has no samples; the workload says that it is lost
+		}
+		o.history[i].add(workload.Monotonic(), busy, st)
+	}
+}
+
 func (o *observer) loop() {
 	defer close(o.done)
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(rand.N(sampleEvery))
 	defer timer.Stop()
 	for {
 		select {
@@ -160,14 +201,7 @@ func (o *observer) loop() {
 			return
 		case <-timer.C:
 		}
-		for i, p := range o.probes {
-			busy, ok := p.Busy()
-			st, err := p.Stat()
-			if !ok || err != nil {
-				continue // a device that went away has no samples; the workload says that it is lost
-			}
-			o.history[i].add(workload.Monotonic(), busy, st)
-		}
+		o.look()
 		timer.Reset(sampleEvery/2 + rand.N(sampleEvery))
 	}
 }
@@ -176,6 +210,7 @@ func (o *observer) loop() {
 func (o *observer) finish() {
 	close(o.stop)
 	<-o.done
+	o.look() // the workload is over: at rest again
 }
 
 // summary is what the members did together in a window: the mean of the mean depths, the largest largest, sizes over all requests.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,18 +29,24 @@ func (s *Sweep) open(ctx context.Context) error {
 	if err := checkOut(s.opt.Out); err != nil {
 		return err
 	}
-	if err := s.judge(ctx); err != nil {
+	stack, err := s.judgeEarly(ctx)
+	if err != nil {
 		return err
 	}
-	if err := s.judgePlaces(); err != nil {
+	if err := s.judgePlaces(stack); err != nil {
 		return err
 	}
 	s.id = newSweepID(time.Now())
 	s.hostname, _ = os.Hostname()
-	if err := s.startKeeper(ctx, s.opt.Wait); err != nil {
+	if err := s.startKeeper(ctx, stack); err != nil {
 		return err
 	}
-	if err := s.judge(ctx); err != nil { // again, under the locks: what was free a moment ago may be in use now
+	// Only now, under the locks, is what reads on the members theirs: before, it may have been what another sweep had set.
+	if s.plan, err = s.newPlan(ctx); err != nil {
+		return err
+	}
+	s.audit.Planned = s.plan.Count()
+	if err := s.judge(ctx); err != nil {
 		return err
 	}
 	if err := s.claimTarget(ctx); err != nil {
@@ -48,7 +55,6 @@ func (s *Sweep) open(ctx context.Context) error {
 	if err := s.openFolder(); err != nil {
 		return err
 	}
-	var err error
 	if s.names, s.probes, err = openProbes(s.plan.Stack.Members); err != nil {
 		return err
 	}
@@ -56,6 +62,34 @@ func (s *Sweep) open(ctx context.Context) error {
 		return err
 	}
 	return s.layOut(ctx)
+}
+
+func (s *Sweep) newPlan(ctx context.Context) (*Plan, error) {
+	return NewPlan(ctx, s.profile, s.host, PlanOptions{Allow: s.opt.Allow, Erase: s.opt.Erase})
+}
+
+// judgeEarly refuses what can be refused before anything is made, with all reasons at once, and finds the target. A plan that fails on this machine is no
+// reason yet: a sweep that has the members may have set what it fails on.
+func (s *Sweep) judgeEarly(ctx context.Context) (sysfs.Stack, error) {
+	plan, err := s.newPlan(ctx)
+	var notHere *NotHere
+	switch {
+	case err == nil:
+		s.plan = plan
+		return plan.Stack, s.judge(ctx)
+	case !errors.As(err, &notHere):
+		return sysfs.Stack{}, err
+	case s.host.Live() && os.Geteuid() != 0:
+		return sysfs.Stack{}, err // whoever has the members, this user may not claim them
+	}
+	stack, resolveErr := s.profile.resolve(s.host)
+	if resolveErr != nil {
+		return stack, resolveErr
+	}
+	if len(stack.Members) == 0 {
+		return stack, err
+	}
+	return stack, nil
 }
 
 // intent is what this sweep wants to do with the target, for the safety gate.
@@ -78,16 +112,12 @@ func (s *Sweep) judge(ctx context.Context) error {
 	if len(refusals) > 0 {
 		return &RefusedError{refusals}
 	}
-	if s.keeper == nil {
-		for _, n := range notes {
-			s.note("%s", n)
-		}
-	}
+	s.notes = notes
 	return nil
 }
 
 // judgePlaces refuses to keep the journal or the rows where a power loss, or our own writes, would take them.
-func (s *Sweep) judgePlaces() error {
+func (s *Sweep) judgePlaces(stack sysfs.Stack) error {
 	var refusals []sysfs.Refusal
 	for _, place := range []struct{ what, dir, flag string }{{"the state folder", s.opt.StateDir, "--state-dir"}, {"the output folder", s.opt.Out, "--out"}} {
 		dir, err := filepath.Abs(place.dir)
@@ -112,7 +142,7 @@ func (s *Sweep) judgePlaces() error {
 			continue // no block device below it: not one of ours
 		}
 		for _, m := range below.Members {
-			if s.member(m.Name) {
+			if slices.ContainsFunc(stack.Members, func(d sysfs.Device) bool { return d.Name == m.Name }) {
 				refusals = append(refusals, sysfs.Refusal{Device: m.Name, Reason: fmt.Sprintf("%s %s is on this disk, which the sweep measures: its own writes would be in the figures", place.what, dir),
 					Fix: fmt.Sprintf("name a folder on another disk with %s, or accept it with --allow shared-disk", place.flag)})
 			}
@@ -122,15 +152,6 @@ func (s *Sweep) judgePlaces() error {
 		return &RefusedError{refusals}
 	}
 	return nil
-}
-
-func (s *Sweep) member(name string) bool {
-	for _, m := range s.plan.Stack.Members {
-		if m.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // claimTarget takes the target O_EXCL (a device), or makes our own folder in it (a directory), journalled before anything is put into it.
@@ -220,6 +241,12 @@ func (s *Sweep) openFolder() error {
 	s.linkState()
 	s.status = startStatus(s)
 	s.event(Event{Kind: Began})
+	for _, n := range s.notes {
+		s.note("%s", n)
+	}
+	for _, w := range s.plan.Warnings {
+		s.note("warning: %s", w)
+	}
 	return nil
 }
 
@@ -247,27 +274,24 @@ func openLog(f folder) (zerolog.Logger, error) {
 }
 
 // startKeeper starts the settings process and has it lock the members.
-func (s *Sweep) startKeeper(ctx context.Context, wait time.Duration) error {
+func (s *Sweep) startKeeper(ctx context.Context, stack sysfs.Stack) error {
 	var err error
 	if s.keeper, err = s.newKeeper(ctx); err != nil {
-		return fmt.Errorf("start the keeper: %w", err)
-	}
-	if err := s.keeper.Claim(ctx, s.members(), wait); err != nil {
 		return err
 	}
-	return nil
+	return s.keeper.Claim(ctx, members(stack), s.opt.Wait)
 }
 
 func (s *Sweep) newKeeper(ctx context.Context) (*keeper.Client, error) {
 	if s.opt.StartKeeper != nil {
 		return s.opt.StartKeeper(ctx)
 	}
-	return keeper.Start(ctx, keeper.Options{StateDir: s.opt.StateDir, Log: os.Stderr})
+	return keeper.Start(ctx, keeper.Options{StateDir: s.opt.StateDir, Sweep: s.id, Log: os.Stderr})
 }
 
-func (s *Sweep) members() []keeper.Member {
+func members(stack sysfs.Stack) []keeper.Member {
 	var out []keeper.Member
-	for _, m := range s.plan.Stack.Members {
+	for _, m := range stack.Members {
 		out = append(out, keeper.Member{Name: m.Name, Identity: m.Identity})
 	}
 	return out
@@ -337,7 +361,7 @@ func (s *Sweep) reviveKeeper() ([]keeper.Restored, error) {
 	if err != nil {
 		return put, err
 	}
-	if err := fresh.Claim(ctx, s.members(), 0); err != nil {
+	if err := fresh.Claim(ctx, members(s.plan.Stack), 0); err != nil {
 		return put, err
 	}
 	if s.worker == nil {

@@ -81,16 +81,8 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 		profile.Seed, profile.SeedGiven, plan.SeedChosen = chooseSeed(), true, true
 	}
 	var err error
-	if profile.Target.Directory != "" {
-		plan.Stack, err = h.ResolveDirectory(profile.Target.Directory)
-	} else {
-		plan.Stack, err = h.Resolve(profile.Target.Device)
-	}
-	switch {
-	case errors.Is(err, sysfs.ErrNoDevice):
-		return nil, &NotHere{[]sysfs.Refusal{{Reason: fmt.Sprintf("no such device: %s", profile.Target), Fix: "qdsweep devices     lists what there is"}}}
-	case err != nil:
-		return nil, &NotHere{[]sysfs.Refusal{{Device: profile.Target.String(), Reason: err.Error(), Fix: "qdsweep devices     lists what there is"}}}
+	if plan.Stack, err = p.resolve(h); err != nil {
+		return nil, err
 	}
 	var refusals []sysfs.Refusal
 	refusals = append(refusals, plan.planWork()...)
@@ -111,6 +103,23 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	}
 	plan.Warnings = append(slices.Clone(p.Warnings), plan.warn(ctx)...)
 	return plan, nil
+}
+
+// resolve finds the target on the machine: its layers and members. Errors are *NotHere.
+func (p *Profile) resolve(h sysfs.Host) (stack sysfs.Stack, err error) {
+	if p.Target.Directory != "" {
+		stack, err = h.ResolveDirectory(p.Target.Directory)
+	} else {
+		stack, err = h.Resolve(p.Target.Device)
+	}
+	const fix = "qdsweep devices     lists what there is"
+	switch {
+	case errors.Is(err, sysfs.ErrNoDevice):
+		return stack, &NotHere{[]sysfs.Refusal{{Reason: fmt.Sprintf("no such device: %s", p.Target), Fix: fix}}}
+	case err != nil:
+		return stack, &NotHere{[]sysfs.Refusal{{Device: p.Target.String(), Reason: err.Error(), Fix: fix}}}
+	}
+	return stack, nil
 }
 
 // complete says what a profile lacks that flags could have given.

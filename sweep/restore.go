@@ -21,7 +21,7 @@ func Restore(ctx context.Context, stateDir string, o keeper.RestoreOptions) (fou
 	}
 	k, err := keeper.Start(ctx, keeper.Options{StateDir: stateDir, Log: os.Stderr})
 	if err != nil {
-		return nil, fmt.Errorf("start the keeper: %w", err)
+		return nil, err
 	}
 	defer k.Close()
 	return k.RestoreJournal(ctx, o)

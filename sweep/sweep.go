@@ -37,9 +37,11 @@ type Options struct {
 
 // Sweep is one execution of a profile, in one output folder.
 type Sweep struct {
-	plan *Plan
-	host sysfs.Host
-	opt  Options
+	profile *Profile
+	plan    *Plan
+	host    sysfs.Host
+	opt     Options
+	notes   []string // of the safety gate: for the user's eye
 
 	id, hostname string
 	out          folder
@@ -72,11 +74,10 @@ type Outcome struct {
 	Err         error             // a fault of our own, or of the output folder
 }
 
-// Execute runs a plan. A sweep that was refused, or could not be set up, is an error (*UsageError, *NotHere, *RefusedError, keeper.BusyError …)
+// Execute runs a profile's sweep. A sweep that was refused, or could not be set up, is an error (*UsageError, *NotHere, *RefusedError, keeper.BusyError …)
 // and has touched nothing; everything later is in the Outcome.
-func Execute(ctx context.Context, plan *Plan, h sysfs.Host, opt Options) (Outcome, error) {
-	s := &Sweep{plan: plan, host: h, opt: opt}
-	s.audit.Planned = plan.Count()
+func Execute(ctx context.Context, p *Profile, h sysfs.Host, opt Options) (Outcome, error) {
+	s := &Sweep{profile: p, host: h, opt: opt}
 	if err := s.open(ctx); err != nil {
 		return Outcome{}, errors.Join(err, s.close())
 	}

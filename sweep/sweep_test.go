@@ -62,13 +62,11 @@ func newBench(t *testing.T, matrix string, parts ...systest.Part) *bench {
 	return b
 }
 
-func (b *bench) plan() *Plan {
+func (b *bench) read() *Profile {
 	b.Helper()
 	p, err := ReadProfile("bench.yaml", strings.NewReader(b.profile))
 	require.NoError(b, err)
-	plan, err := NewPlan(context.Background(), p, b.host, PlanOptions{Allow: b.allow})
-	require.NoError(b, err)
-	return plan
+	return p
 }
 
 func (b *bench) keeper(ctx context.Context) (*keeper.Client, error) {
@@ -89,7 +87,7 @@ func (b *bench) keeper(ctx context.Context) (*keeper.Client, error) {
 
 func (b *bench) execute(ctx context.Context) (Outcome, error) {
 	b.Helper()
-	return Execute(ctx, b.plan(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Observe: b.observe, StartKeeper: b.keeper, Results: b.results})
+	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Observe: b.observe, StartKeeper: b.keeper, Results: b.results})
 }
 
 // run executes a sweep that is not refused.
@@ -323,7 +321,7 @@ func TestKeeperDies(t *testing.T) {
 		return keeper.Connect(ctx, ours, keeper.Options{})
 	}
 	b.observe = once(working(1), func() { first.Close() })
-	o, err := Execute(context.Background(), b.plan(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Observe: b.observe, StartKeeper: serve})
+	o, err := Execute(context.Background(), b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Observe: b.observe, StartKeeper: serve})
 	require.NoError(t, err)
 	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
 	rows := b.rows()

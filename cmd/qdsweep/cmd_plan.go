@@ -43,15 +43,19 @@ func newPlan(g *globals) *cobra.Command {
 func doPlan(ctx context.Context, o planOptions, name string, stdout io.Writer) error {
 	// A plan needs no privilege, and says what `run`, as root, would refuse.
 	h := sysfs.NewHost(o.sysroot, sysfs.WithEUID(0))
-	plan, err := o.plan(ctx, name, h)
+	p, err := o.profile(name)
 	if err != nil {
 		return err
 	}
-	allow, err := o.consents()
+	consents := sweep.PlanOptions{Erase: o.erase}
+	if consents.Allow, err = o.consents(); err != nil {
+		return err
+	}
+	plan, err := sweep.NewPlan(ctx, p, h, consents)
 	if err != nil {
 		return err
 	}
-	if err := plan.Judge(ctx, h, sweep.PlanOptions{Allow: allow, Erase: o.erase}); err != nil {
+	if err := plan.Judge(ctx, h, consents); err != nil {
 		return err
 	}
 	err = o.write(stdout, func(w io.Writer) error {

@@ -45,20 +45,19 @@ func newRun(g *globals) *cobra.Command {
 }
 
 func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Writer) error {
-	h := sysfs.NewHost("/")
-	plan, err := o.plan(ctx, name, h)
+	p, err := o.profile(name)
 	if err != nil {
 		return err
 	}
 	if o.out == "" {
-		o.out = sweep.DefaultOut(plan.Profile.Name, time.Now())
+		o.out = sweep.DefaultOut(p.Name, time.Now())
 	}
 	allow, err := o.consents()
 	if err != nil {
 		return err
 	}
-	shown := newProgress(stderr, plan, o.quiet)
-	outcome, err := sweep.Execute(ctx, plan, h, sweep.Options{Out: o.out, StateDir: o.stateDir, Erase: o.erase, Allow: allow, Wait: o.wait,
+	shown := newProgress(stderr, o.quiet)
+	outcome, err := sweep.Execute(ctx, p, sysfs.NewHost("/"), sweep.Options{Out: o.out, StateDir: o.stateDir, Erase: o.erase, Allow: allow, Wait: o.wait,
 		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: shown.observe, Results: o.results})
 	shown.stop()
 	if err != nil {

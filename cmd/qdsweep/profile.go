@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"qdsweep/profiles"
 	"qdsweep/sweep"
-	"qdsweep/sysfs"
 )
 
 // planFlags are the flags that plan and run share: the profile's overrides and the consents.
@@ -55,8 +53,8 @@ func (o *planFlags) consents() (map[string]bool, error) {
 	return set, nil
 }
 
-// plan reads the profile, puts the flags in, and plans it on the host.
-func (o *planFlags) plan(ctx context.Context, name string, h sysfs.Host) (*sweep.Plan, error) {
+// profile reads the profile and puts the flags in.
+func (o *planFlags) profile(name string) (*sweep.Profile, error) {
 	p, err := readProfile(name)
 	if err != nil {
 		return nil, err
@@ -68,11 +66,7 @@ func (o *planFlags) plan(ctx context.Context, name string, h sysfs.Host) (*sweep
 	if err := p.Override(over); err != nil {
 		return nil, &sweep.UsageError{Text: err.Error()}
 	}
-	allow, err := o.consents()
-	if err != nil {
-		return nil, err
-	}
-	return sweep.NewPlan(ctx, p, h, sweep.PlanOptions{Allow: allow, Erase: o.erase})
+	return p, nil
 }
 
 // readProfile takes a name with `/` or `.yaml` (`.yml`) for a file, else for a shipped profile.

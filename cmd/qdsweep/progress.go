@@ -36,8 +36,8 @@ type progress struct {
 	quit    chan struct{}
 }
 
-func newProgress(stderr io.Writer, plan *sweep.Plan, quiet bool) *progress {
-	p := &progress{w: stderr, total: plan.Count(), quiet: quiet, quit: make(chan struct{}), began: time.Now(), lastOut: time.Now()}
+func newProgress(stderr io.Writer, quiet bool) *progress {
+	p := &progress{w: stderr, quiet: quiet, quit: make(chan struct{}), began: time.Now(), lastOut: time.Now()}
 	if !quiet && terminal(stderr) {
 		p.bars = mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
 	} else if !quiet {
@@ -66,7 +66,7 @@ func (p *progress) take(e sweep.Event) (text string) {
 	defer p.mu.Unlock()
 	switch e.Kind {
 	case sweep.Began:
-		p.began = time.Now()
+		p.began, p.total = time.Now(), e.Audit.Planned
 		if p.bars != nil {
 			p.bar = p.bars.AddBar(int64(p.total), mpb.PrependDecorators(decor.CountersNoUnit("run %d of %d ")),
 				mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + p.line() })))

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -126,10 +127,10 @@ func TestLabSataRefusals(t *testing.T) {
 		l.refused(3, disk, "sleep", reads, "--device", node)
 	})
 	t.Run("an unprivileged user", func(t *testing.T) {
-		c := exec.Command("setuidgid", "65534", program, "run", reads, "--device", node, "--out", "/tmp/nobody")
-		if _, err := exec.LookPath("setuidgid"); err != nil {
-			c = exec.Command("busybox", "setuidgid", "65534:65534", program, "run", reads, "--device", node, "--out", "/tmp/nobody")
-		}
+		c := exec.Command(program, "run", reads, "--device", node, "--out", "/tmp/nobody")
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		c.Dir = "/"
+		require.NoError(t, os.Chmod(l.dir, 0o755)) // so that nobody can read the profile
 		out, err := c.CombinedOutput()
 		assert.Equal(t, 3, exitCode(err), "%s", out)
 		assert.Contains(t, string(out), "sudo")

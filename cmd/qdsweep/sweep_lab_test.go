@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -81,7 +82,7 @@ workloads:
 `)
 	c := l.command("run", profile, "--device", "/dev/"+disk, "--out", l.path("out"))
 	require.NoError(t, c.Start())
-	l.eventually(30*timeScale, "hdparm says off while the run goes on", func() bool {
+	l.eventually(30*time.Second*timeScale, "hdparm says off while the run goes on", func() bool {
 		out, err := exec.Command("hdparm", "-W", "/dev/"+disk).CombinedOutput()
 		return err == nil && strings.Contains(string(out), "0 (off)") && l.get(disk, "queue/max_sectors_kb") == "8" && l.get(disk, "device/queue_depth") == "1"
 	})

@@ -55,9 +55,9 @@ type EntryOutcome struct {
 }
 
 // RestoreExit is the exit status of `qdsweep restore`: 0 nothing left, 3 a live sweep has something, 4 entries left
-// that are not ours to write, 5 one that should have gone back did not.
+// that are not ours to write, or (dry run) would be restored, 5 one that should have gone back did not.
 func RestoreExit(all []EntryOutcome) int {
-	exit := map[State]int{StateFailed: 5, StateBusy: 3, StateGone: 4, StateLeft: 4, StateWouldRestore: 0}
+	exit := map[State]int{StateFailed: 5, StateBusy: 3, StateGone: 4, StateLeft: 4, StateWouldRestore: 4}
 	worst := 0
 	for _, rank := range []int{4, 3, 5} { // ascending
 		for _, o := range all {
