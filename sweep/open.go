@@ -257,7 +257,8 @@ func (s *Sweep) linkState() {
 		return
 	}
 	sweeps := filepath.Join(s.opt.StateDir, "sweeps")
-	if err := os.MkdirAll(sweeps, 0o700); err == nil {
+	err = os.MkdirAll(sweeps, 0o700)
+	if err == nil {
 		err = os.Symlink(dir, filepath.Join(sweeps, s.id))
 	}
 	if err != nil {

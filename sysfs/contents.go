@@ -101,7 +101,7 @@ func (h Host) contents(ctx context.Context, d Device) (Contents, error) {
 func (h Host) edges(d Device) (firstNonZero, lastNonZero bool, err error) {
 	file := h.path(d.Path)
 	fd, err := openRetry(file, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_DIRECT|unix.O_NONBLOCK)
-	if err == unix.EINVAL { // a captured tree on a file system without it
+	if errors.Is(err, unix.EINVAL) { // a captured tree on a file system without it
 		fd, err = openRetry(file, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK)
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func (h Host) edges(d Device) (firstNonZero, lastNonZero bool, err error) {
 	if err != nil {
 		return false, false, fmt.Errorf("get a buffer: %w", err)
 	}
-	defer unix.Munmap(buf)
+	defer func() { _ = unix.Munmap(buf) }()
 	length := min(d.Bytes, edge)
 	if firstNonZero, err = nonZero(fd, buf[:length], 0, block); err != nil {
 		return false, false, &os.PathError{Op: "read the first MiB of", Path: d.Path, Err: err}

@@ -194,7 +194,7 @@ func (h Host) otherNamespaces() []namespace {
 		}
 		seen[ns] = true
 		n := namespace{mounts: mounts}
-		fmt.Sscan(entry, &n.pid)
+		_, _ = fmt.Sscan(entry, &n.pid) // a name of digits only
 		found = append(found, n)
 	}
 	return found
