@@ -190,8 +190,8 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 	if p.seen.enough {
 		r.ObservedDepth, r.ObservedDepthMax = results.NumOf(p.seen.depth), results.NumOf(float64(p.seen.depthMax))
 		r.QueuedDepth = results.NumOf(p.seen.queued)
-		if p.seen.anyRequest {
-			r.ObservedRequestKB = results.NumOf(p.seen.requestKB)
-		}
+	}
+	if p.seen.anyRequest { // from counters, not from samples: as good in a short phase
+		r.ObservedRequestKB = results.NumOf(p.seen.requestKB)
 	}
 }
