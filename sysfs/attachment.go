@@ -24,7 +24,8 @@ var (
 // walking up the device's path, as in
 // /sys/devices/pci0000:00/0000:00:1f.2/ata3/host2/target2:0:0/2:0:0:0/block/sda.
 func (h Host) attach(d *Device) {
-	p := h.devicePath(*d)
+	d.at = h.devicePath(*d)
+	p := d.at
 	parts := strings.Split(p, "/")
 	has := func(re *regexp.Regexp) int { return slices.IndexFunc(parts, re.MatchString) }
 	host := has(scsiHost)
@@ -84,6 +85,9 @@ func (h Host) attach(d *Device) {
 
 // devicePath is the path of the thing the block device is a face of: its device link, else itself.
 func (h Host) devicePath(d Device) string {
+	if d.at != "" {
+		return d.at
+	}
 	if p := h.real(d.dir + "/device"); p != d.dir+"/device" {
 		return p
 	}

@@ -66,7 +66,8 @@ type Device struct {
 
 	host  Host
 	dir   string
-	stuck bool // its queue did not answer
+	at    string // what it is a face of, without links: devicePath, once it was looked up
+	stuck bool   // its queue did not answer
 }
 
 // SysDir is the device's directory: "/sys/block/sda", or "/sys/class/block/sda1" of a partition.

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // sectorSize is the unit of size, start and stat in sysfs, whatever the device's block size is.
@@ -239,8 +241,15 @@ func (h Host) number(logical string) int64 {
 }
 
 // real follows the links of a logical path and gives a logical path; the path itself where that fails.
+// The kernel is asked where a path leads: to look at each part of it, as filepath.EvalSymlinks does, is
+// twenty system calls, several times for every device that is looked at.
 func (h Host) real(logical string) string {
-	p, err := filepath.EvalSymlinks(h.path(logical))
+	fd, err := openRetry(h.path(logical), unix.O_PATH|unix.O_CLOEXEC)
+	if err != nil {
+		return logical
+	}
+	defer unix.Close(fd)
+	p, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 	if err != nil {
 		return logical
 	}
@@ -249,11 +258,7 @@ func (h Host) real(logical string) string {
 
 // logical takes the root off a real path. The root may itself be reached through links.
 func (h Host) logical(p string) string {
-	roots := []string{h.root}
-	if r, err := filepath.EvalSymlinks(h.root); err == nil && r != h.root {
-		roots = append(roots, r)
-	}
-	for _, root := range roots {
+	for _, root := range []string{h.root, h.realRoot} {
 		if root == "/" {
 			return p
 		}

@@ -37,7 +37,8 @@ const attributeDeadline = 60 * time.Second
 // Host is one machine: the running one, or a tree that holds its sys, proc and dev. It is the only
 // maker of paths below them and the only writer of attributes. The zero value is not usable.
 type Host struct {
-	root   string
+	root, realRoot string // the second without links
+
 	write  func(path, value string) error
 	sg     func(node string) (sgio.Device, error)
 	euid   func() int
@@ -76,6 +77,10 @@ func WithBlkid(program string) Option {
 // NewHost gives the machine whose /sys, /proc and /dev lie below root: "/" is the running one.
 func NewHost(root string, opts ...Option) Host {
 	h := Host{root: filepath.Clean(root), patience: 2 * time.Second}
+	h.realRoot = h.root
+	if real, err := filepath.EvalSymlinks(h.root); err == nil {
+		h.realRoot = real
+	}
 	if h.Live() {
 		h.euid = os.Geteuid
 		h.blkid = "blkid"

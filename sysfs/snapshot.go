@@ -108,8 +108,9 @@ func (d Device) writableAttributes() []string {
 			found = append(found, p)
 		}
 	}
+	knobs := Knobs()
 	slices.SortStableFunc(found, func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(rank(knobs, a), rank(knobs, b)), cmp.Compare(a, b))
 	})
 	return found
 }
@@ -122,8 +123,7 @@ func (d Device) restorable(relative string) bool {
 // rank is an attribute's place in the order of restoring: the knobs in their order; what follows from
 // a knob (iosched/* are made anew by scheduler, async_depth follows nr_requests) after it; the kernel's
 // view of the write cache last, because sd sets it again whenever it looks at the drive.
-func rank(p string) int {
-	knobs := Knobs()
+func rank(knobs []Knob, p string) int {
 	for i, k := range knobs {
 		if k.attribute == p {
 			return i

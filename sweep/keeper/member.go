@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
 	"qdsweep/sysfs"
 )
 
-// member is one claimed disk. All that touches the disk runs on its own locked thread, one job after another: a
-// thread that the kernel does not let go holds up this member and no other.
+// member is one claimed disk. All that touches the disk runs on its own goroutine, one job after another: a thread that
+// the kernel does not let go is that goroutine's, and holds up this member and no other. (It is not locked to a thread:
+// each attribute is read and written by a further goroutine, and to switch threads for that costs more than the read.)
 type member struct {
 	Member
 	claim *claim
@@ -34,7 +34,6 @@ type applied struct {
 func newMember(m Member, c *claim) *member {
 	mb := &member{Member: m, claim: c, jobs: make(chan func(), 256)}
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		for job := range mb.jobs {
 			job()
 		}
