@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// Latencies from 64 ns (finer is only noise of the clock) to an hour, to three digits: 200 KiB a
-	// thread, of which only what is used becomes resident.
-	shortest = int64(64)
+	// Latencies from 1 ns to an hour, to three digits: 270 KiB a thread, of which only what is used becomes
+	// resident. A coarser unit would be all that short latencies are told in.
+	shortest = int64(1)
 	longest  = int64(3600) * 1e9
 )
 
@@ -49,6 +49,7 @@ type lane struct {
 	broken bool // operations may still be in flight: nothing of it is given back
 
 	latency           *hdrhistogram.Histogram
+	waited            int64 // sum of the latencies, ns: the mean is exact
 	bytes, operations int64
 	errors            int64
 	last              int64 // last counted completion
@@ -67,6 +68,7 @@ type flight struct {
 // failure is the first thing that went wrong in a lane.
 type failure struct {
 	at    int64
+	where int64 // offset of the operation, -1 for what has none
 	errno syscall.Errno
 	lost  bool
 	text  string
@@ -125,7 +127,7 @@ func (l *lane) run(w Window, stop *atomic.Bool) {
 	l.loop(w, stop)
 	if l.err == nil && l.sync && l.file != nil {
 		if err := unix.Fsync(int(l.file.Fd())); err != nil {
-			l.fail(nanotime(), errnoOf(err), fmt.Sprintf("fsync of %s", l.what), false)
+			l.fail(nanotime(), -1, errnoOf(err), fmt.Sprintf("fsync of %s", l.what), false)
 		}
 	}
 	l.finished = nanotime()
@@ -147,6 +149,9 @@ func (l *lane) loop(w Window, stop *atomic.Bool) {
 	}
 	for {
 		if len(l.ops) > 0 {
+			if l.read < 100 {
+				l.stampTimes() // making the data took time, and is no latency of the device
+			}
 			if err := l.io.Submit(l.ops); err != nil {
 				l.abandon(err)
 				return
@@ -175,7 +180,9 @@ func (l *lane) loop(w Window, stop *atomic.Bool) {
 				l.bytes += int64(result)
 				l.operations++
 				l.last = now
-				_ = l.latency.RecordValue(min(now-l.flight[slot].issued, longest))
+				took := min(now-l.flight[slot].issued, longest)
+				l.waited += took
+				_ = l.latency.RecordValue(took)
 			}
 			if more {
 				l.issue(slot, now)
@@ -200,6 +207,14 @@ func (l *lane) issue(slot uint32, now int64) bool {
 	return true
 }
 
+// stampTimes makes now the moment at which the operations are submitted.
+func (l *lane) stampTimes() {
+	now := nanotime()
+	for i := range l.ops {
+		l.flight[l.ops[i].Slot].issued = now
+	}
+}
+
 // complain is about an operation that did not do what it should. 0 bytes inside a device is how a drive
 // that was pulled reads, and ENOSPC inside it how it writes.
 func (l *lane) complain(slot uint32, result int32, now int64) {
@@ -212,29 +227,31 @@ func (l *lane) complain(slot uint32, result int32, now int64) {
 	text := fmt.Sprintf("%s of %d bytes at %d of %s", did, f.length, f.offset, l.what)
 	switch {
 	case result < 0:
-		l.fail(now, syscall.Errno(-result), text, false)
+		l.fail(now, f.offset, syscall.Errno(-result), text, false)
 	case result == 0:
-		l.fail(now, 0, text+" gave 0 bytes", l.device)
+		l.fail(now, f.offset, 0, text+" gave 0 bytes", l.device)
 	default:
-		l.fail(now, 0, fmt.Sprintf("%s gave only %d bytes", text, result), false)
+		l.fail(now, f.offset, 0, fmt.Sprintf("%s gave only %d bytes", text, result), false)
 	}
 }
 
 func (l *lane) abandon(err error) {
 	l.broken = l.flying > 0
 	l.errors++
-	l.fail(nanotime(), errnoOf(err), fmt.Sprintf("%s, thread %d: %v", l.what, l.number, err), false)
+	l.fail(nanotime(), -1, errnoOf(err), fmt.Sprintf("%s, thread %d: %v", l.what, l.number, err), false)
 }
 
-func (l *lane) fail(at int64, errno syscall.Errno, text string, lost bool) {
-	if l.err != nil {
+// fail keeps the first failure. Of those that came at once it keeps the lowest offset: the kernel merges neighbours into
+// one request, which fails from the bad place to its end.
+func (l *lane) fail(at, where int64, errno syscall.Errno, text string, lost bool) {
+	if l.err != nil && (l.err.at != at || l.err.errno != errno || l.err.where <= where) {
 		return
 	}
 	if errno != 0 {
-		text += ": " + errno.Error()
+		text += ": " + explain(errno)
 	}
 	lost = lost || errno == unix.ENODEV || errno == unix.ENXIO || errno == unix.ENOMEDIUM
-	l.err = &failure{at: at, errno: errno, text: text, lost: lost}
+	l.err = &failure{at: at, where: where, errno: errno, text: text, lost: lost}
 }
 
 func errnoOf(err error) syscall.Errno {
@@ -249,14 +266,14 @@ func errnoOf(err error) syscall.Errno {
 const noTime = int64(math.MaxInt64)
 
 // serve is what a lane's goroutine does.
-func (l *lane) serve(ready chan<- error, start <-chan Window, stop *atomic.Bool, finished func()) {
+func (l *lane) serve(ready chan<- error, start <-chan Window, stop *atomic.Bool, worked, closed func()) {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-	defer finished()
+	defer closed()
 	defer l.close()
 	ready <- l.setup()
 	w, ok := <-start
-	if !ok {
-		return
+	if ok {
+		l.run(w, stop)
 	}
-	l.run(w, stop)
+	worked()
 }

@@ -32,22 +32,23 @@ func (p *phase) run() []Result {
 	ready := make(chan error, len(p.lanes))
 	start := make(chan Window, len(p.lanes))
 	var stop atomic.Bool
-	var lanes sync.WaitGroup
+	var work, lanes sync.WaitGroup
+	work.Add(len(p.lanes))
+	lanes.Add(len(p.lanes))
 	for _, l := range p.lanes {
-		lanes.Add(1)
-		go l.serve(ready, start, &stop, lanes.Done)
+		go l.serve(ready, start, &stop, work.Done, lanes.Done)
 	}
+	defer lanes.Wait()
 	var errs []error
 	for range p.lanes {
 		errs = append(errs, <-ready)
 	}
 	if err := errors.Join(errs...); err != nil {
 		close(start)
-		lanes.Wait()
 		return p.failed(first(errs))
 	}
 	done := make(chan struct{})
-	go func() { lanes.Wait(); close(done) }()
+	go func() { work.Wait(); close(done) }()
 
 	before := processTime()
 	now := nanotime()
@@ -102,7 +103,7 @@ func (p *phase) results(w Window, cpu cpuTime) []Result {
 	for i := range results {
 		r := &results[i]
 		r.Window = w
-		latency := hdrhistogram.New(shortest, longest, 3)
+		latency, waited := hdrhistogram.New(shortest, longest, 3), int64(0)
 		slowest, firstDone, lastDone, share := math.Inf(1), int64(math.MaxInt64), w.Start, int64(0)
 		for _, l := range p.lanes {
 			if l.group != i {
@@ -112,27 +113,29 @@ func (p *phase) results(w Window, cpu cpuTime) []Result {
 			r.Operations += l.operations
 			r.PerThreadBytes = append(r.PerThreadBytes, l.bytes)
 			latency.Merge(l.latency)
+			waited += l.waited
 			share += l.cpu
-			end := w.End
+			end, finished := w.End, l.last
 			if p.runtime == 0 {
-				end = l.finished
+				end, finished = l.finished, l.finished // its fsync included, as in the window
 			}
 			if seconds := (Window{w.Start, end}).Seconds(); seconds > 0 {
 				slowest = min(slowest, float64(l.bytes)/seconds)
 			}
 			if l.operations > 0 {
-				firstDone, lastDone = min(firstDone, l.last), max(lastDone, l.last)
+				firstDone, lastDone = min(firstDone, finished), max(lastDone, finished)
 			}
 		}
 		if r.Operations == 0 {
 			r.Err = fmt.Sprintf("%s: not one operation was completed in %s", r.Phase, FormatDuration(time.Duration(w.End-w.Start)))
+			r.Idle = true
 			continue
 		}
 		if !math.IsInf(slowest, 1) {
 			r.SlowestBytesPerS = slowest
 		}
 		r.FirstDoneS, r.LastDoneS = (Window{w.Start, firstDone}).Seconds(), (Window{w.Start, lastDone}).Seconds()
-		r.Latency = summary(latency)
+		r.Latency = summary(latency, waited)
 		// The process does nothing else, and kernel threads that work for it (io_uring's) are counted.
 		// Of groups, each gets its threads' share.
 		part := 1.0
@@ -171,8 +174,12 @@ func (p *phase) failed(err error) []Result {
 
 func failureOf(err error) *failure {
 	var l lane
-	l.fail(nanotime(), errnoOf(err), "", false)
+	errno := errnoOf(err)
+	l.fail(nanotime(), -1, errno, "", false)
 	l.err.text = err.Error()
+	if errno != 0 {
+		l.err.text += " (" + nameOf(errno) + ")"
+	}
 	return l.err
 }
 
@@ -207,10 +214,10 @@ func first(errs []error) error {
 	return nil
 }
 
-func summary(h *hdrhistogram.Histogram) Latency {
+func summary(h *hdrhistogram.Histogram, waited int64) Latency {
 	us := func(ns int64) float64 { return float64(ns) / 1000 }
 	return Latency{
-		MeanUS: h.Mean() / 1000,
+		MeanUS: float64(waited) / float64(h.TotalCount()) / 1000,
 		P50US:  us(h.ValueAtQuantile(50)), P95US: us(h.ValueAtQuantile(95)),
 		P99US: us(h.ValueAtQuantile(99)), P999US: us(h.ValueAtQuantile(99.9)),
 		MaxUS: us(h.Max()), Count: h.TotalCount(),

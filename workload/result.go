@@ -43,9 +43,10 @@ type Result struct {
 
 	SlowestBytesPerS      float64 // rate of the slowest worker alone
 	Latency               Latency
-	FirstDoneS, LastDoneS float64 // since Window.Start: the first and the last worker's last completion
+	FirstDoneS, LastDoneS float64 // since Window.Start: when the first and the last worker was done (its fsync included; with a runtime, its last completion)
 	CPUUserS, CPUSysS     float64 // of the worker process in the window
 	Err                   string
+	Idle                  bool // the error is that nothing was done in the window
 	Errno                 int
 	Lost                  bool    // the device is gone: 0 bytes inside it, ENODEV, ENXIO
 	PerThreadBytes        []int64 `json:",omitempty"`

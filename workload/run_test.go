@@ -2,6 +2,7 @@ package workload
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -183,6 +184,71 @@ func TestNothingDoneIsAnError(t *testing.T) {
 	}
 	r := p.results(Window{0, 1e9}, cpuTime{})[0]
 	assert.Contains(t, r.Err, "not one operation was completed in 1s")
+	assert.True(t, r.Idle)
+}
+
+// Once through, a worker is done when its fsync is: first and last done belong to the same clock as the window.
+func TestDoneIncludesTheFsync(t *testing.T) {
+	p := ddPhase(spec(t, "dd", "engine=null", "processes=2"), Target{Bytes: 1 << 20}, "write", 1)
+	for i, l := range p.lanes {
+		require.NoError(t, l.setup())
+		l.operations, l.bytes, l.last, l.finished = 1, 1<<19, 1e9, int64(i+3)*1e9
+		require.NoError(t, l.latency.RecordValue(1000))
+		l.waited = 1000
+	}
+	r := p.results(Window{0, 4e9}, cpuTime{})[0]
+	assert.Equal(t, []float64{3, 4}, []float64{r.FirstDoneS, r.LastDoneS})
+	assert.Equal(t, float64(1<<19)/4, r.SlowestBytesPerS)
+	assert.Equal(t, 1.0, r.Latency.MeanUS)
+}
+
+// witness looks at the moment of submission.
+type witness struct {
+	ioengine.Engine
+	lane  *lane
+	began int64
+	near  int // submissions that were stamped nearer to themselves than to the begin of the round
+}
+
+func (e *witness) Submit(ops []ioengine.Op) error {
+	now, issued := nanotime(), e.lane.flight[ops[0].Slot].issued
+	if now-issued < issued-e.began {
+		e.near++
+	}
+	defer func() { e.began = nanotime() }()
+	return e.Engine.Submit(ops)
+}
+
+// A latency is from submission to completion: making the data of a large block is not in it.
+func TestLatencyBeginsAtSubmission(t *testing.T) {
+	s := spec(t, "io", "engine=null", "mode=write", "block_size=16m", "iodepth=4", "runtime=0")
+	p := ioPhase(s, Target{Bytes: 1 << 30}, 1)
+	l := p.lanes[0]
+	require.NoError(t, l.setup())
+	defer l.close()
+	w := &witness{Engine: l.io, lane: l, began: nanotime()}
+	l.io = w
+	l.loop(Window{0, noTime}, new(atomic.Bool))
+	require.Nil(t, l.err)
+	assert.Greater(t, w.near, 8, "of 16 rounds")
+}
+
+// What the drive said has errnos of its own, whose ordinary texts mislead.
+func TestErrnosInWords(t *testing.T) {
+	assert.Equal(t, "EIO (input/output error)", explain(unix.EIO))
+	assert.Equal(t, "ENODATA (medium error: the drive cannot read or write this place)", explain(unix.ENODATA))
+	assert.Contains(t, explain(9999), "errno 9999")
+	assert.Equal(t, "open /dev/sdx: permission denied (EACCES)", failureOf(fmt.Errorf("open /dev/sdx: %w", unix.EACCES)).text)
+}
+
+// Neighbours that the kernel merged fail together: the place to tell is the lowest.
+func TestTheLowestOfMergedOperationsIsTold(t *testing.T) {
+	var l lane
+	l.fail(7, 300, unix.ENODATA, "at 300", false)
+	l.fail(7, 100, unix.ENODATA, "at 100", false)
+	l.fail(7, 200, unix.ENODATA, "at 200", false)
+	l.fail(8, 0, unix.ENODATA, "later", false)
+	assert.Contains(t, l.err.text, "at 100: ENODATA")
 }
 
 // Field case 25: a write workload that wrote nothing is an error, not 0 MB/s.
@@ -256,12 +322,12 @@ func TestAnErrorOfTheDeviceIsTold(t *testing.T) {
 	r := p.results(Window{1, noTime}, cpuTime{})[0]
 	assert.Equal(t, int(syscall.EIO), r.Errno)
 	assert.False(t, r.Lost)
-	assert.Regexp(t, `^read of 4096 bytes at \d+ of /dev/sdx: input/output error$`, r.Err)
+	assert.Regexp(t, `^read of 4096 bytes at \d+ of /dev/sdx: EIO \(input/output error\)$`, r.Err)
 	assert.Zero(t, r.Operations)
 	assert.NotEqual(t, noTime, r.Window.End, "the window ends with the error")
 	for errno, lost := range map[syscall.Errno]bool{unix.ENODEV: true, unix.ENXIO: true, unix.EIO: false, unix.ENOSPC: false} {
 		l.err = nil
-		l.fail(1, errno, "x", false)
+		l.fail(1, 0, errno, "x", false)
 		assert.Equal(t, lost, l.err.lost, errno.Error())
 	}
 }
