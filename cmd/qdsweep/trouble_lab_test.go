@@ -45,7 +45,7 @@ workloads:
 		}
 		assert.Equal(t, []string{"hit", "failed"}, []string{r.Workload, r.Status}, "after a failed phase the others are not done")
 		assert.Contains(t, r.Reason, "error: ")
-		assert.Contains(t, r.Reason, "EIO")
+		assert.Contains(t, r.Reason, "ENODATA (medium error", "the errno, and what it means of a drive")
 		_, has := r.IOPS.Get()
 		assert.False(t, has, "no rate of a failed phase")
 		assert.True(t, r.Restored)
