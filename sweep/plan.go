@@ -95,6 +95,9 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	if plan.cells == 0 && len(refusals) == 0 {
 		refusals = append(refusals, sysfs.Refusal{Reason: "no cell is left: " + strings.Join(plan.LeftOut, "; "), Fix: "give the matrix levels that go together"})
 	}
+	if len(refusals) == 0 && plan.skipped == plan.cells { // the night would be spent on skipping
+		refusals = plan.nothingLeft()
+	}
 	if len(refusals) > 0 {
 		return nil, &NotHere{refusals}
 	}
@@ -103,6 +106,23 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	}
 	plan.Warnings = append(slices.Clone(p.Warnings), plan.warn(ctx)...)
 	return plan, nil
+}
+
+// nothingLeft refuses a plan of which every run would be skipped, with each reason once.
+func (p *Plan) nothingLeft() (refusals []sysfs.Refusal) {
+	levels := map[UnsupportedLevel]int{} // without its level → index of its refusal
+	for _, u := range p.Unsupported {
+		key := u
+		key.Level = ""
+		i, seen := levels[key]
+		if !seen {
+			i = len(refusals)
+			levels[key] = i
+			refusals = append(refusals, sysfs.Refusal{Device: u.Device, Reason: u.Reason + "; levels", Fix: "no run is left: choose levels, or a profile, that it can have"})
+		}
+		refusals[i].Reason += " " + u.Level
+	}
+	return refusals
 }
 
 // resolve finds the target on the machine: its layers and members. Errors are *NotHere.

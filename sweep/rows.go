@@ -25,7 +25,7 @@ const clockStep = time.Second
 
 func failureOf(r workload.Result) string {
 	if r.Lost {
-		return results.DeviceLost.With(r.Err)
+		return results.DeviceLost.With(strings.TrimPrefix(r.Err, string(results.DeviceLost)+": "))
 	}
 	return results.Error.With(r.Err)
 }

@@ -35,14 +35,14 @@ func WriteInventory(w io.Writer, infos []Info, width int, verbose bool) error {
 		} else {
 			row = append(row, depthCell(d, note), cacheCell(d, note), rangeCell(d.Knobs["max_sectors_kb"]))
 		}
-		row = append(row, orDash(strings.Join(d.UsedBy, " ")), targetCell(d))
+		row = append(row, orDash(strings.Join(d.UsedBy, " ")), targetCell(d, note))
 		t = append(t, row)
 		if example == "" && d.Refused == "" && len(d.UsedBy) == 0 && d.Device.Kind == KindDisk {
 			example = d.Path
 		}
 	}
 	var b strings.Builder
-	t.write(&b, width, 1, 2, 8, 9)
+	t.write(&b, width, 1, 8)
 	for i, n := range notes {
 		if i == 0 {
 			b.WriteByte('\n')
@@ -100,13 +100,21 @@ func rangeCell(k KnobState) string {
 	case k.Allowed.Levels != nil:
 		return k.Value + " of " + strings.Join(k.Allowed.Levels, " ")
 	}
-	return fmt.Sprintf("%s of %d-%d", k.Value, k.Allowed.Min, k.Allowed.Max)
+	return fmt.Sprintf("%s of %s", k.Value, span(k.Allowed))
 }
 
-func targetCell(d Info) string {
+// span is a range of numbers; a limit that no hardware has (scsi_debug's is 2147483647) is not shown as one.
+func span(a Allowed) string {
+	if a.Max >= 1<<30 {
+		return fmt.Sprintf("≥ %d", a.Min)
+	}
+	return fmt.Sprintf("%d-%d", a.Min, a.Max)
+}
+
+func targetCell(d Info, note func(string) string) string {
 	switch {
 	case d.Refused != "":
-		return "no: " + d.Refused
+		return "no" + note(visible(d.Refused))
 	case d.Device.Identity == "":
 		return "reading only: no identity"
 	}
@@ -129,7 +137,7 @@ func writeKnobs(b *strings.Builder, d Info) {
 		}
 		allowed := ""
 		if k.Writable {
-			allowed = fmt.Sprintf("%d-%d", k.Allowed.Min, k.Allowed.Max)
+			allowed = span(k.Allowed)
 			if k.Allowed.Levels != nil {
 				allowed = strings.Join(k.Allowed.Levels, " ")
 			}

@@ -96,10 +96,11 @@ func complain(stderr io.Writer, o sweep.Outcome) {
 		fmt.Fprintf(stderr, "qdsweep: %v\n", o.Err)
 	}
 	for _, u := range o.Unrestored {
-		fmt.Fprintf(stderr, "qdsweep: NOT RESTORED: %s (%s): %s\n", u.Name, u.Member, u.Err)
+		fmt.Fprintf(stderr, "qdsweep: NOT RESTORED: %s (%s): %s\n", u.Name, u.Key(), u.Err)
 		if len(u.ByHand) > 0 {
 			fmt.Fprintf(stderr, "  by hand:  %s\n", strings.Join(u.ByHand, "\n            "))
 		}
 		fmt.Fprintln(stderr, "  or again: sudo qdsweep restore     (the journal has the originals until they are back)")
+		fmt.Fprintf(stderr, "  if it will never come back: sudo qdsweep restore --forget %s\n", quoted(u.Key()))
 	}
 }

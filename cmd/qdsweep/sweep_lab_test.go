@@ -153,7 +153,7 @@ workloads:
 	s = l.run("run", profile, "--device", "/dev/"+disk, "--erase", "/dev/"+disk, "--out", l.path("raw"))
 	require.Equal(t, 0, s.code)
 	assert.Equal(t, before, l.settings(disk))
-	for _, r := range l.rows(l.path("raw")) {
+	for _, r := range l.rows(l.path("raw")) { // raw: the drive alone, no file system
 		limit := float64(atoi(t, r.MaxSectorsKB))
 		assert.LessOrEqual(t, num(t, r.ObservedRequestKB), limit, r.Run)
 	}

@@ -150,7 +150,9 @@ workloads: [{name: r, type: io, mode: randread, iodepth: 8, runtime: 20s}]
 	_, has := rows[0].IOPS.Get()
 	assert.False(t, has)
 	assert.Equal(t, before, l.settings(other))
+	assert.Equal(t, 1, strings.Count(errs.String(), "NOT RESTORED"), "said once")
 	assert.Contains(t, errs.String(), "NOT RESTORED: "+lost)
+	assert.Contains(t, errs.String(), "restore --forget")
 	l.shell("mdadm --stop /dev/md8 2>&1 || true")
 }
 
@@ -159,10 +161,14 @@ func TestLabAllDevices(t *testing.T) {
 	l := newLab(t)
 	s := l.run("devices")
 	assert.Equal(t, 0, s.code)
-	for _, want := range []string{"nvme0n1", "QDLAB-SATA-1", "scsi_debug", "32 of 1-32", "64 of 1-64"} {
+	for _, want := range []string{"nvme0n1", "QDLAB-SATA-1", "32 of 1-32", "64 of 1-64"} {
 		assert.Contains(t, s.out, want)
 	}
 	s = l.run("plan", "depth-ladder", "--device", "/dev/nvme0n1")
 	assert.Equal(t, 3, s.code)
 	assert.Contains(t, s.err, "iodepth-ladder")
+	for _, name := range []string{"quick", "iodepth-ladder"} { // the profiles that NVMe drives can run
+		s = l.run("plan", name, "--device", "/dev/nvme0n1")
+		assert.Equal(t, 0, s.code)
+	}
 }

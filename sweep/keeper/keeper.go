@@ -36,6 +36,7 @@ type Applied struct {
 	Effective   string // as read back; "" where it could not be
 	Err         string // "" fine
 	Unsupported bool   // this device cannot have it; nothing was changed
+	NotTried    bool   // another one failed before; Err says which
 }
 
 // Restored is what became of one member's settings.
@@ -46,6 +47,9 @@ type Restored struct {
 	ByHand []string // commands that do by hand what could not be done
 	Stuck  bool     // the kernel did not come back from it in time
 }
+
+// Key names the member to a user: what `qdsweep restore --forget` takes.
+func (r Restored) Key() string { return memberKey(r.Member, r.Name) }
 
 // BusyError is a member that somebody else holds.
 type BusyError struct {
