@@ -17,12 +17,17 @@ import (
 
 // The lab test tier: Go tests with the build tag `lab` (files *_lab_test.go) that run as root in a guest,
 // one boot a kind of guest for all packages. A test's name says which kind: TestLabSata… runs in sata.
+// Benchmarks (BenchmarkLabSata…) are run instead of the tests with --bench.
 
-const labTestPrefix = "TestLab"
+const (
+	labTestPrefix      = "TestLab"
+	labBenchmarkPrefix = "BenchmarkLab"
+)
 
 type testOptions struct {
 	Guest   string
 	Run     string
+	Bench   string
 	Timeout time.Duration
 	Env     []string
 	Tools   []string
@@ -35,7 +40,8 @@ func testCommandLine() *cobra.Command {
 		Use:   "test [flags] [PACKAGE…]",
 		Short: "run the lab tests of packages (default ./...), each kind of guest booted once",
 		Example: `  qdlab test
-  qdlab test --guest delay --run Depth ./sweep/...`,
+  qdlab test --guest delay --run Depth ./sweep/...
+  qdlab test --bench .`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = []string{"./..."}
@@ -46,6 +52,7 @@ func testCommandLine() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Guest, "guest", "", "only the tests of this kind of guest")
 	f.StringVar(&o.Run, "run", "", "only tests whose name matches this regular expression")
+	f.StringVar(&o.Bench, "bench", "", "not the tests, but the benchmarks whose name matches this regular expression")
 	f.DurationVar(&o.Timeout, "timeout", 20*time.Minute, "of each guest: boot and tests")
 	f.StringArrayVar(&o.Env, "env", nil, "NAME=VALUE, added to the tests' environment")
 	f.StringArrayVar(&o.Tools, "tool", nil, "a further program of the host, with its libraries")
@@ -67,6 +74,7 @@ type guestTests struct {
 	Dir        string // in the guest
 	Binary     string // in the guest
 	Tests      []string
+	Benchmarks bool // Tests are benchmarks
 }
 
 const (
@@ -86,9 +94,16 @@ func runLabTests(cmd *cobra.Command, o testOptions, patterns []string) error {
 	if root == "" {
 		return errors.New("qdlab test: not inside the source tree of qdsweep")
 	}
-	wanted, err := regexp.Compile(o.Run)
+	prefix, flag, pattern := labTestPrefix, "--run", o.Run
+	if o.Bench != "" {
+		if o.Run != "" {
+			return errors.New("--run picks tests and --bench benchmarks: one of them")
+		}
+		prefix, flag, pattern = labBenchmarkPrefix, "--bench", o.Bench
+	}
+	wanted, err := regexp.Compile(pattern)
 	if err != nil {
-		return fmt.Errorf("--run: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	if o.Guest != "" {
 		if _, err := lookupGuest(o.Guest); err != nil {
@@ -100,7 +115,7 @@ func runLabTests(cmd *cobra.Command, o testOptions, patterns []string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	packages, err := compileLabTests(ctx, root, work, patterns)
+	packages, err := compileLabTests(ctx, root, work, patterns, prefix)
 	if err != nil {
 		return err
 	}
@@ -120,12 +135,19 @@ func runLabTests(cmd *cobra.Command, o testOptions, patterns []string) error {
 		if binary != "" {
 			added = append(added, addedFile{Host: binary, Guest: "/usr/bin/qdsweep"})
 		}
+		for i := range list {
+			list[i].Benchmarks = o.Bench != ""
+		}
 		text, err := json.Marshal(list)
 		if err != nil {
 			return err
 		}
 		added = append(added, addedFile{Guest: guestTestsFile, Content: text, Mode: 0o644})
-		fmt.Fprintf(cmd.OutOrStdout(), "=== guest %s: %d lab test(s)\n", g.Name, count)
+		what := "lab test(s)"
+		if o.Bench != "" {
+			what = "lab benchmark(s)"
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "=== guest %s: %d %s\n", g.Name, count, what)
 		started := time.Now()
 		exit, err := l.run(ctx, job{
 			Guest: g, Args: []string{"/usr/bin/qdlab", "guest-tests"}, Env: append(ownEnvironment(os.Environ()), o.Env...), Dir: scratchFolder, Add: added, Tools: o.Tools,
@@ -148,7 +170,7 @@ func runLabTests(cmd *cobra.Command, o testOptions, patterns []string) error {
 	}
 	switch {
 	case len(ran) == 0:
-		return fmt.Errorf("%w: no lab test matched, none ran", errTests)
+		return fmt.Errorf("%w: none matched, none ran", errTests)
 	case len(failed) > 0:
 		return fmt.Errorf("%w in: %s", errTests, strings.Join(failed, ", "))
 	}
@@ -166,8 +188,8 @@ func ownEnvironment(all []string) []string {
 	return own
 }
 
-// compileLabTests compiles the packages that have lab tests, and lists those tests.
-func compileLabTests(ctx context.Context, root, work string, patterns []string) ([]labPackage, error) {
+// compileLabTests compiles the packages that have lab tests, and lists what begins with prefix.
+func compileLabTests(ctx context.Context, root, work string, patterns []string, prefix string) ([]labPackage, error) {
 	format := "{{.ImportPath}}\t{{.Dir}}\t{{join .TestGoFiles \" \"}} {{join .XTestGoFiles \" \"}}"
 	list := exec.CommandContext(ctx, "go", append([]string{"list", "-tags", "lab", "-f", format}, patterns...)...)
 	list.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -189,14 +211,14 @@ func compileLabTests(ctx context.Context, root, work string, patterns []string) 
 		if err := goStatic(ctx, root, "test", "-c", "-tags", "lab", "-ldflags=-s -w", "-o", p.Binary, p.ImportPath); err != nil {
 			return nil, err
 		}
-		names := exec.CommandContext(ctx, p.Binary, "-test.list", "^"+labTestPrefix)
+		names := exec.CommandContext(ctx, p.Binary, "-test.list", "^"+prefix)
 		names.Dir, names.Stderr = fields[1], os.Stderr
 		out, err := names.Output()
 		if err != nil {
 			return nil, fmt.Errorf("list the lab tests of %s: %w", p.ImportPath, err)
 		}
 		for _, name := range strings.Fields(string(out)) {
-			if strings.HasPrefix(name, labTestPrefix) {
+			if strings.HasPrefix(name, prefix) {
 				p.Tests = append(p.Tests, name)
 			}
 		}
@@ -227,10 +249,10 @@ func testsFor(g guest, packages []labPackage, wanted *regexp.Regexp) (list []gue
 	return list, added, count, nil
 }
 
-// guestOfTest is the guest that a lab test's name asks for: TestLab, the guest's name with a capital
-// letter, and then something that is not a small letter.
+// guestOfTest is the guest that a lab test's name asks for: TestLab (or BenchmarkLab), the guest's name
+// with a capital letter, and then something that is not a small letter.
 func guestOfTest(name string) (string, error) {
-	rest := strings.TrimPrefix(name, labTestPrefix)
+	rest := strings.TrimPrefix(strings.TrimPrefix(name, labTestPrefix), labBenchmarkPrefix)
 	var kinds []string
 	for _, g := range guests() {
 		title := strings.ToUpper(g.Name[:1]) + g.Name[1:]

@@ -42,7 +42,7 @@ func TestGuestTable(t *testing.T) {
 
 func TestGuestOfTest(t *testing.T) {
 	for name, want := range map[string]string{
-		"TestLabSataQueueDepth": "sata", "TestLabDelay": "delay", "TestLabAll_x": "all", "TestLabRoot2": "root",
+		"TestLabSataQueueDepth": "sata", "TestLabDelay": "delay", "TestLabAll_x": "all", "TestLabRoot2": "root", "BenchmarkLabSataOverhead": "sata",
 		"TestLabAllocation": "", "TestLabQueueDepth": "", "TestLab": "",
 	} {
 		kind, err := guestOfTest(name)

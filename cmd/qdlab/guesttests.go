@@ -52,5 +52,9 @@ func runGuestTests() error {
 }
 
 func (t guestTests) arguments() []string {
-	return []string{"-test.v", "-test.timeout=0", "-test.count=1", "-test.run=^(" + strings.Join(t.Tests, "|") + ")$"}
+	names := "^(" + strings.Join(t.Tests, "|") + ")$"
+	if t.Benchmarks {
+		return []string{"-test.timeout=0", "-test.run=^$", "-test.bench=" + names, "-test.benchtime=10s"}
+	}
+	return []string{"-test.v", "-test.timeout=0", "-test.count=1", "-test.run=" + names}
 }
