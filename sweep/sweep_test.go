@@ -22,8 +22,11 @@ import (
 	"qdsweep/workload"
 )
 
-// TestMain lets this program be the worker of its own tests.
+// TestMain lets this program be the worker of its own tests, and the keeper of its benchmarks.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "keeper" {
+		os.Exit(serveKeeper())
+	}
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		conn, err := wire.Inherited()
 		if err == nil {
