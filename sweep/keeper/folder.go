@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// dyingPatience is how long a killed worker may go on making files.
+const dyingPatience = 10 * time.Second
+
 // folderHold is a folder of ours that is recorded; the lock says that a live sweep uses it.
 type folderHold struct {
 	entry Entry
@@ -70,12 +73,37 @@ func (s *server) folder(path string, made bool) error {
 // removeFolders removes what main left, when main is gone. What cannot be removed stays recorded.
 func (s *server) removeFolders() {
 	for _, f := range s.folders {
-		if _, err := removeFolder(*f.entry.Folder, true); err != nil {
+		if err := removeDying(*f.entry.Folder); err != nil {
 			fmt.Fprintf(os.Stderr, "qdsweep keeper: main is gone; %v; remove it with: qdsweep restore\n", err)
 			continue
 		}
 		if err := s.j.Clear(f.entry); err != nil {
 			fmt.Fprintf(os.Stderr, "qdsweep keeper: main is gone; %s is removed, but: %v\n", f.entry.Folder.Path, err)
+		}
+	}
+}
+
+// RemoveFolder removes a folder of ours and all in it, but nothing of another file system that is mounted in it: that is an
+// error. One that is not there is none.
+func RemoveFolder(path string) error {
+	f, err := lookAt(path)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("folder %s: %w", path, err)
+	}
+	_, err = removeFolder(f, true)
+	return err
+}
+
+// removeDying removes a folder that a worker may still be writing to: SIGKILL is sent to it, but it makes the file that it
+// has begun to make.
+func removeDying(f Folder) error {
+	for until := time.Now().Add(dyingPatience); ; time.Sleep(dyingPoll) {
+		_, err := removeFolder(f, true)
+		if !errors.Is(err, unix.ENOTEMPTY) || time.Now().After(until) {
+			return err
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -128,4 +129,25 @@ func TestFolder(t *testing.T) {
 		require.ErrorContains(t, k.Folder(ctx, "relative", true), "absolute")
 		require.ErrorContains(t, k.Folder(ctx, "/nowhere/at/all", true), "no such file")
 	})
+}
+
+// A worker that is being killed still makes the file that it had begun to make: the folder goes all the same.
+func TestFolderOfADyingWorker(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ours")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	f, err := lookAt(dir)
+	require.NoError(t, err)
+	made := make(chan struct{})
+	go func() {
+		defer close(made)
+		for i := range 2000 {
+			if os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600) != nil {
+				return
+			}
+		}
+	}()
+	require.NoError(t, removeDying(f))
+	<-made
+	require.NoDirExists(t, dir)
+	require.NoError(t, RemoveFolder(dir), "one that is not there")
 }

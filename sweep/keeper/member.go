@@ -23,6 +23,7 @@ type member struct {
 	recorded bool              // the entry is durable
 	applied  []applied         // since the snapshot
 	dead     string            // why it gets no further applies, "" none
+	stuck    *Restored         // what the last restore said, where the kernel did not come back from it in time
 	pending  []<-chan struct{} // jobs that were left behind
 }
 

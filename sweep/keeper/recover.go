@@ -344,7 +344,8 @@ func (s *server) recover(ctx context.Context) ([]Restored, error) {
 	var drives []Entry
 	for _, e := range entries {
 		switch {
-		case e.Damage != "" || e.PID != s.main || e.BootID != s.boot:
+		case e.Damage != "" || e.PID != s.main || e.Sweep != s.sweep || e.BootID != s.boot:
+			// Another's. The number alone is not enough: two containers on one state folder have the same ones.
 		case e.Folder != nil:
 			if err := s.adopt(ctx, e); err != nil {
 				fmt.Fprintf(os.Stderr, "qdsweep keeper: %v\n", err)

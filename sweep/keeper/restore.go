@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"qdsweep/sysfs"
 )
+
+// lastLook is what a drive gets that did not answer within all of its time before.
+const lastLook = time.Second
 
 // restoreAll puts back every member whose originals are recorded, all at once, and removes the entries of those that
 // read back. It is not interruptible. A member that fails stays recorded: it is tried again by the next call, and
@@ -15,18 +21,29 @@ import (
 func (s *server) restoreAll() []Restored {
 	var todo []*member
 	originals := map[string]sysfs.Snapshot{}
+	patience := map[string]time.Duration{}
+	all := []Restored{}
 	for _, m := range s.members {
-		if m.entry != nil {
-			todo = append(todo, m)
-			originals[m.Key()] = *m.entry.Snapshot
+		switch {
+		case m.entry == nil:
+			continue
+		case m.stuck != nil && m.busy():
+			all = append(all, *m.stuck) // its thread is still in the kernel with the last try
+			continue
+		}
+		todo = append(todo, m)
+		originals[m.Key()] = *m.entry.Snapshot
+		patience[m.Key()] = s.restoreTimeout
+		if m.stuck != nil {
+			// It had its time. Whoever asks again wants to end, and gets a last look.
+			patience[m.Key()] = min(s.restoreTimeout, lastLook)
 		}
 	}
-	all := []Restored{}
 	if len(todo) == 0 {
 		return all
 	}
-	_, errs := each(context.Background(), todo, s.restoreTimeout+jobGrace, func(m Member) (struct{}, error) {
-		return struct{}{}, s.putBack(m, originals[m.Key()])
+	_, errs := each(context.Background(), todo, slices.Max(slices.Collect(maps.Values(patience)))+jobGrace, func(m Member) (struct{}, error) {
+		return struct{}{}, s.putBack(m, originals[m.Key()], patience[m.Key()])
 	})
 	var back []*member
 	var entries []Entry
@@ -39,11 +56,14 @@ func (s *server) restoreAll() []Restored {
 	cleared := s.j.Clear(entries...)
 	for i, m := range todo {
 		r := Restored{Member: m.Identity, Name: m.Name}
-		m.applied = nil
+		m.applied, m.stuck = nil, nil
 		switch {
 		case errs[i] != nil:
 			r.Err, r.ByHand, r.Stuck = reason(errs[i]), byHand(errs[i]), errors.Is(errs[i], sysfs.ErrStuck)
 			m.dead = "it could not be restored"
+			if r.Stuck {
+				m.stuck = &r
+			}
 		case cleared != nil:
 			// As it was, but still recorded. It keeps its entry, so it is not snapshotted again.
 			r.Err = "all settings are as they were, but: " + cleared.Error()
@@ -59,13 +79,13 @@ func (s *server) restoreAll() []Restored {
 }
 
 // putBack restores one member, on its thread, wherever the drive is now.
-func (s *server) putBack(m Member, original sysfs.Snapshot) (err error) {
+func (s *server) putBack(m Member, original sysfs.Snapshot, patience time.Duration) (err error) {
 	defer caught(&err)
 	d, err := find(s.h, m)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.restoreTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return d.Restore(ctx, original)
 }
