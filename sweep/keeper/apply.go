@@ -39,55 +39,122 @@ func inOrder(set []sysfs.Setting) ([]sysfs.Setting, error) {
 	return ordered, nil
 }
 
+// part is what became of one member in one apply.
+type part struct {
+	m       *member
+	rows    []Applied
+	stopped string // why it gets no further settings, "" none
+}
+
+// untried says of settings that they were not made, and why.
+func (p *part) untried(set []sysfs.Setting) {
+	for _, want := range set {
+		p.rows = append(p.rows, Applied{Member: p.m.Identity, Name: p.m.Name, Setting: want, Err: p.stopped, NotTried: true})
+	}
+}
+
 // apply: snapshot, journal, apply, read back. With an error nothing was changed by this call.
-func (s *server) apply(ctx context.Context, set []sysfs.Setting) ([]Applied, error) {
-	ordered, err := inOrder(set)
+//
+// When whole is asked for, the members go setting by setting, together: as soon as one of them could not be set, nothing
+// further is set on any. The write cache comes first, so a RAID adapter that refuses it is known before a queue is touched.
+func (s *server) apply(ctx context.Context, a applyArgs) ([]Applied, error) {
+	ordered, err := inOrder(a.Set)
 	if err != nil {
 		return nil, err
 	}
 	if len(s.members) == 0 {
 		return nil, errors.New("apply: no member is claimed")
 	}
-	var usable []*member
-	var rows []Applied
-	for _, m := range s.members {
+	parts := make([]*part, len(s.members))
+	for i, m := range s.members {
 		if m.dead == "" && m.busy() {
 			m.dead = "an earlier command is still in the kernel"
 		}
-		if m.dead == "" {
-			usable = append(usable, m)
-			continue
-		}
-		for _, set := range ordered {
-			rows = append(rows, Applied{Member: m.Identity, Name: m.Name, Setting: set, Err: "left alone: " + m.dead})
+		parts[i] = &part{m: m}
+		if m.dead != "" {
+			parts[i].stopped = "left alone: " + m.dead
 		}
 	}
+	usable := going(parts)
 	if err := s.journal(ctx, usable, ordered); err != nil {
 		return nil, err
 	}
-	recorded := map[string]sysfs.Snapshot{}
-	for _, m := range usable {
-		recorded[m.Key()] = *m.entry.Snapshot
+	stages := [][]sysfs.Setting{ordered}
+	if a.Whole {
+		stages = slices.Collect(slices.Chunk(ordered, 1))
 	}
-	done, errs := each(ctx, usable, time.Duration(len(ordered)+1)*s.writeTimeout+jobGrace, func(m Member) ([]Applied, error) {
-		return s.applyTo(ctx, m, ordered, recorded[m.Key()])
-	})
-	for i, m := range usable {
-		m.applied = nil
-		if errs[i] != nil {
-			for _, set := range ordered {
-				rows = append(rows, Applied{Member: m.Identity, Name: m.Name, Setting: set, Err: errs[i].Error()})
-			}
-			continue
+	for _, stage := range stages {
+		s.applyStage(ctx, parts, stage, a.Whole)
+	}
+	s.readBack(ctx, parts)
+	var rows []Applied
+	for _, p := range parts {
+		if p.m.dead == "" {
+			p.m.applied = nil
 		}
-		for _, a := range done[i] {
+		for _, a := range p.rows {
 			if a.Err == "" {
-				m.applied = append(m.applied, applied{a.Setting, a.Effective})
+				p.m.applied = append(p.m.applied, applied{a.Setting, a.Effective})
 			}
 		}
-		rows = append(rows, done[i]...)
+		rows = append(rows, p.rows...)
 	}
 	return rows, nil
+}
+
+// going are the members that nothing has stopped.
+func going(parts []*part) []*member {
+	var all []*member
+	for _, p := range parts {
+		if p.stopped == "" {
+			all = append(all, p.m)
+		}
+	}
+	return all
+}
+
+func (s *server) applyStage(ctx context.Context, parts []*part, stage []sysfs.Setting, whole bool) {
+	now := going(parts)
+	recorded := map[string]sysfs.Snapshot{}
+	for _, m := range now {
+		recorded[m.Key()] = *m.entry.Snapshot
+	}
+	done, errs := each(ctx, now, time.Duration(len(stage))*s.writeTimeout+jobGrace, func(m Member) ([]Applied, error) {
+		return s.applyTo(ctx, m, stage, recorded[m.Key()])
+	})
+	missing := "" // what one of them has not got, in a sweep that wants it on all
+	for _, p := range parts {
+		i := slices.Index(now, p.m)
+		switch {
+		case i < 0:
+			p.untried(stage)
+		case errs[i] != nil:
+			p.stopped = errs[i].Error()
+			p.untried(stage)
+			for k := range p.rows {
+				p.rows[k].NotTried = false // some may be made
+			}
+		default:
+			p.rows = append(p.rows, done[i]...)
+			for _, row := range done[i] {
+				if row.Err != "" && !row.Unsupported {
+					p.stopped = "not tried after " + row.Knob
+					break
+				}
+			}
+		}
+		if failed := slices.IndexFunc(p.rows, func(a Applied) bool { return a.Err != "" }); failed >= 0 && missing == "" {
+			missing = fmt.Sprintf("not tried, for %s of %s was not set", p.rows[failed].Knob, p.m.Name)
+		}
+	}
+	if !whole || missing == "" {
+		return
+	}
+	for _, p := range parts {
+		if p.stopped == "" {
+			p.stopped = missing
+		}
+	}
 }
 
 // journal snapshots the members whose originals are not known yet, and records all that are not durably recorded. A
@@ -159,9 +226,9 @@ func (s *server) applyTo(ctx context.Context, m Member, set []sysfs.Setting, ori
 		row := Applied{Member: m.Identity, Name: m.Name, Setting: want}
 		switch {
 		case stopped != "":
-			row.Err = "not tried after " + stopped
+			row.Err, row.NotTried = "not tried after "+stopped, true
 		case ctx.Err() != nil:
-			row.Err = "abandoned"
+			row.Err, row.NotTried = "abandoned", true
 		default:
 			row.Effective, row.Unsupported, row.Err = s.applyOne(ctx, d, want, originals)
 			if row.Err != "" && !row.Unsupported {
@@ -170,22 +237,47 @@ func (s *server) applyTo(ctx context.Context, m Member, set []sysfs.Setting, ori
 		}
 		rows = append(rows, row)
 	}
-	if stopped != "" || ctx.Err() != nil {
-		return rows, nil
-	}
-	// A later setting may have moved an earlier one: what counts is what is in force now.
-	for i := range rows {
-		if rows[i].Unsupported {
-			continue
-		}
-		now, err := s.current(ctx, d, rows[i].Knob)
-		if err != nil {
-			rows[i].Err = err.Error()
-			continue
-		}
-		rows[i].Effective = now
-	}
 	return rows, nil
+}
+
+// readBack reads what is in force now: a later setting may have moved an earlier one.
+func (s *server) readBack(ctx context.Context, parts []*part) {
+	now := going(parts)
+	made := map[string][]Applied{}
+	for _, p := range parts {
+		made[p.m.Key()] = p.rows
+	}
+	read, errs := each(ctx, now, s.writeTimeout+jobGrace, func(m Member) (rows []Applied, err error) {
+		defer caught(&err)
+		d, err := s.same(m)
+		if err != nil {
+			return nil, err
+		}
+		rows = slices.Clone(made[m.Key()])
+		for i := range rows {
+			if rows[i].Err != "" || ctx.Err() != nil {
+				continue
+			}
+			if rows[i].Effective, err = s.current(ctx, d, rows[i].Knob); err != nil {
+				rows[i].Err = err.Error()
+			}
+		}
+		return rows, nil
+	})
+	for _, p := range parts {
+		i := slices.Index(now, p.m)
+		switch {
+		case i < 0:
+		case errs[i] == nil:
+			p.rows = read[i]
+		default:
+			for k := range p.rows {
+				if p.rows[k].Err == "" {
+					p.rows[k].Err = errs[i].Error()
+				}
+			}
+		}
+	}
 }
 
 // applyOne cannot be abandoned half way, only run out of its own time: a write given up on could still take effect

@@ -232,7 +232,15 @@ func (c *Client) Worker(ctx context.Context, pgid int) error {
 // ErrKeeperDied. In any case Restore comes next.
 func (c *Client) Apply(ctx context.Context, set []sysfs.Setting) ([]Applied, error) {
 	var rows []Applied
-	err := c.call(ctx, opApply, set, &rows)
+	err := c.call(ctx, opApply, applyArgs{Set: set}, &rows)
+	return rows, err
+}
+
+// ApplyWhole is Apply for somebody who wants all of it on every member or none: as soon as one member could not be
+// set, nothing further is set on any. The settings are made in the order of sysfs.Knobs.
+func (c *Client) ApplyWhole(ctx context.Context, set []sysfs.Setting) ([]Applied, error) {
+	var rows []Applied
+	err := c.call(ctx, opApply, applyArgs{Set: set, Whole: true}, &rows)
 	return rows, err
 }
 

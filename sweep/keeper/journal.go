@@ -20,6 +20,7 @@ const (
 	tempSuffix = ".tmp"
 	// entryLimit is far above what a snapshot takes (some KiB); a larger file is not one of ours.
 	entryLimit = 8 << 20
+	tryBytes   = 64 << 10
 )
 
 // Journal is the durable record of what has to be put back: one file an entry in STATE/journal, written before the
@@ -162,6 +163,24 @@ func (j *Journal) hook(op string) error {
 	return j.Hook(op)
 }
 
+// Try writes as much as a snapshot takes, durably, and removes it again. A folder that takes no entry is better known
+// before the first run than in each of a night's.
+func (j *Journal) Try() error {
+	name := fmt.Sprintf("try-%d%s", os.Getpid(), tempSuffix)
+	err := j.hook("try")
+	if err == nil {
+		err = j.writeTemp(name, make([]byte, tryBytes), func(string) error { return nil })
+	}
+	if e := unix.Unlinkat(int(j.folder.Fd()), name, 0); e != nil && !errors.Is(e, unix.ENOENT) {
+		err = errors.Join(err, e)
+	}
+	if err != nil {
+		return &StateError{Path: j.dir, Reason: fmt.Sprintf("the originals of settings could not be kept in it: %v", err),
+			Fix: "make room on its disk, or choose another --state-dir"}
+	}
+	return nil
+}
+
 // Save makes entries durable: when it returns nil they survive a power cut. When it returns an error, nothing may be
 // changed; entries of that name are then the old ones, the new ones, or none, each whole.
 func (j *Journal) Save(entries ...Entry) error {
@@ -188,8 +207,11 @@ func (j *Journal) saveTemp(e Entry) error {
 	if err != nil {
 		return err
 	}
-	name := e.file() + tempSuffix
-	if err := j.hook("create " + name); err != nil {
+	return j.writeTemp(e.file()+tempSuffix, append(b, '\n'), j.hook)
+}
+
+func (j *Journal) writeTemp(name string, text []byte, hook func(op string) error) error {
+	if err := hook("create " + name); err != nil {
 		return err
 	}
 	// Removed first: a temp of a crashed predecessor, or a link that somebody put there.
@@ -202,13 +224,13 @@ func (j *Journal) saveTemp(e Entry) error {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	if err := j.hook("write " + name); err != nil {
+	if err := hook("write " + name); err != nil {
 		return err
 	}
-	if _, err := f.Write(append(b, '\n')); err != nil {
+	if _, err := f.Write(text); err != nil {
 		return err
 	}
-	if err := j.hook("fsync " + name); err != nil {
+	if err := hook("fsync " + name); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {

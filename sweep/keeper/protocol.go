@@ -51,6 +51,11 @@ type claimArgs struct {
 	Wait    time.Duration
 }
 
+type applyArgs struct {
+	Set   []sysfs.Setting
+	Whole bool
+}
+
 type folderArgs struct {
 	Path string
 	Made bool

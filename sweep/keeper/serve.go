@@ -157,7 +157,7 @@ func (s *server) handle(ctx context.Context, over context.CancelFunc, r request)
 	case opWorker:
 		return with(r, func(pgid int) (any, error) { return nil, s.setWorker(pgid) })
 	case opApply:
-		return with(r, func(set []sysfs.Setting) (any, error) { return s.apply(ctx, set) })
+		return with(r, func(a applyArgs) (any, error) { return s.apply(ctx, a) })
 	case opCheck:
 		return s.check(ctx)
 	case opRestore:
@@ -244,6 +244,11 @@ func (s *server) claim(ctx context.Context, members []Member, wait time.Duration
 		}
 		if e, ok := s.j.load(Entry{Identity: w.Identity, Name: w.Name}.file()); ok {
 			return giveUp(&UnrestoredError{Key: w.Key(), Name: w.Name, Path: s.j.Path(e), Taken: e.Taken, Damage: e.Damage})
+		}
+	}
+	if len(taken) > 0 {
+		if err := s.j.Try(); err != nil {
+			return giveUp(err)
 		}
 	}
 	s.members = append(s.members, taken...)
