@@ -15,6 +15,13 @@ import (
 // restoreLimit bounds one restore, write caches included (design section 4: 60 s at most, then named).
 const restoreLimit = 60 * time.Second
 
+const (
+	// restoreGrace is for the keeper to say, after all of that, which members it left.
+	restoreGrace = 15 * time.Second
+	// reviveLimit bounds the start of another keeper, its wait for the dead one's locks (twice 10 s), and one restore.
+	reviveLimit = restoreLimit + 75*time.Second
+)
+
 // transaction is one run from its gate to its rows. Its steps are sticky: once it has ended, the steps that would touch or measure
 // something do nothing, and what must happen all the same (restore) happens.
 type transaction struct {
@@ -129,7 +136,9 @@ func (s *Sweep) gate(ctx context.Context, t *transaction) {
 		return
 	}
 	refusals, err := s.host.Recheck(ctx, s.plan.Stack, s.intent())
-	if err != nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		t.end = cause // a signal, or a dead keeper, says nothing of the target
+	} else if err != nil {
 		t.end = &errEnd{fmt.Sprintf("check the target before a run: %v", err)}
 	} else if len(refusals) > 0 {
 		t.end = &errEnd{(&RefusedError{Refusals: refusals}).Error()}
@@ -142,7 +151,11 @@ func (s *Sweep) apply(ctx context.Context, t *transaction) {
 		return
 	}
 	t.touched = true
-	applied, err := s.keeper.Apply(ctx, t.set)
+	apply := s.keeper.ApplyWhole
+	if s.plan.Profile.Unsupported == Record {
+		apply = s.keeper.Apply // what a device has not got is left out, and the run done all the same
+	}
+	applied, err := apply(ctx, t.set)
 	t.applied = applied
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -163,6 +176,8 @@ func (s *Sweep) judgeApplied(t *transaction) {
 	for _, a := range t.applied {
 		var reason string
 		switch {
+		case a.NotTried: // the one that failed has its own reason
+			continue
 		case a.Unsupported:
 			reason = results.Unsupported.With(fmt.Sprintf("%s: %s %s: %s", a.Name, a.Knob, a.Level, a.Err))
 		case a.Err != "":
@@ -192,7 +207,7 @@ func (s *Sweep) prepare(ctx context.Context, t *transaction, spec workload.Spec)
 	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: "settle"})
 	err := s.quiesce(ctx)
 	if err == nil {
-		err = s.dropCache()
+		err = s.dropCache(ctx)
 	}
 	if err != nil {
 		s.problem(ctx, t, &spec, err, "prepare")
@@ -292,30 +307,61 @@ func (s *Sweep) readBack(ctx context.Context, t *transaction) {
 	}
 }
 
-// restore puts everything back. It runs under no context of the sweep: a second Ctrl-C changes nothing.
+// restore puts everything back. It runs under no context of the sweep: a second Ctrl-C changes nothing. A keeper that died is replaced here,
+// also where this run has changed nothing: no other run can go on without one.
 func (s *Sweep) restore(t *transaction) {
 	t.restored = true
-	if !t.touched {
+	dead := s.keeperDead()
+	if !t.touched && !dead {
 		return
 	}
-	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: "restore"})
-	ctx, cancel := context.WithTimeout(context.Background(), restoreLimit)
-	defer cancel()
-	put, err := s.keeper.Restore(ctx)
-	if errors.Is(err, keeper.ErrKeeperDied) || s.keeperDead() {
+	var put []keeper.Restored
+	var err error
+	if !dead {
+		s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: "restore"})
+		ctx, cancel := context.WithTimeout(context.Background(), s.restorePatience())
+		defer cancel()
+		put, err = s.keeper.Restore(ctx)
+		dead = errors.Is(err, keeper.ErrKeeperDied) || s.keeperDead()
+	}
+	if dead {
 		put, err = s.reviveKeeper() // when the rows are measured the run counts all the same
 	}
+	s.left(t, put, err)
+}
+
+// left notes what restoring left of the members. Where it gave no answer it is not known of any: that is said, and is no "as it was".
+func (s *Sweep) left(t *transaction, put []keeper.Restored, err error) {
+	known := map[string]bool{}
 	for _, p := range put {
+		known[p.Name] = true
 		if p.Err != "" {
 			t.restored = false
 			s.unrestored = append(s.unrestored, p)
 		}
 	}
-	var named *keeper.NotRestoredError // what it names is in unrestored already
-	if err != nil && !(errors.As(err, &named) && len(s.unrestored) > 0) {
-		t.restored = false
-		s.restoreErr = errors.Join(s.restoreErr, err)
+	var named *keeper.NotRestoredError
+	if err == nil || errors.As(err, &named) {
+		return
 	}
+	if !t.touched {
+		s.orphaned = err // all was as it was before this run
+		return
+	}
+	t.restored = false
+	for _, m := range s.plan.Stack.Members {
+		if !known[m.Name] {
+			s.unrestored = append(s.unrestored, keeper.Restored{Member: m.Identity, Name: m.Name, Err: fmt.Sprintf("whether it is as it was is not known: %v", err)})
+		}
+	}
+}
+
+// restorePatience is longer than the keeper itself gives to drives, so that it is the keeper who says which did not answer.
+func (s *Sweep) restorePatience() time.Duration {
+	if s.opt.patience > 0 {
+		return s.opt.patience
+	}
+	return restoreLimit + restoreGrace
 }
 
 // append writes the run's rows, all of them or none.
@@ -336,8 +382,10 @@ func (s *Sweep) append(t *transaction) error {
 // stopped says why no further run may begin, nil when one may.
 func (s *Sweep) stopped() error {
 	switch {
-	case len(s.unrestored) > 0 || s.restoreErr != nil:
+	case len(s.unrestored) > 0:
 		return &errEnd{"a setting could not be restored"}
+	case s.orphaned != nil:
+		return s.orphaned
 	case s.lost != "":
 		return &errEnd{s.lost}
 	}

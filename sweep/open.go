@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -23,6 +25,9 @@ type claim struct {
 	node *os.File
 	dir  *os.File
 }
+
+// claimPatience is for a dead process's locks to go, and for a device to let itself be closed.
+const claimPatience = 10 * time.Second
 
 // open does all that comes before the first run. What can refuse comes first; nothing is made before everything has agreed.
 func (s *Sweep) open(ctx context.Context) error {
@@ -45,12 +50,21 @@ func (s *Sweep) open(ctx context.Context) error {
 	if s.plan, err = s.newPlan(ctx); err != nil {
 		return err
 	}
+	if err := s.sameMembers(stack); err != nil {
+		return err
+	}
 	s.audit.Planned = s.plan.Count()
 	if err := s.judge(ctx); err != nil {
 		return err
 	}
-	if err := s.claimTarget(ctx); err != nil {
+	waited, err := s.claimTarget(ctx)
+	if err != nil {
 		return err
+	}
+	if waited { // whoever had it may have left something on it that --erase does not name well enough
+		if err := s.judge(ctx); err != nil {
+			return err
+		}
 	}
 	if err := s.openFolder(); err != nil {
 		return err
@@ -62,6 +76,23 @@ func (s *Sweep) open(ctx context.Context) error {
 		return err
 	}
 	return s.layOut(ctx)
+}
+
+// sameMembers refuses when the target came to lie on other disks while we waited for the first ones: those are locked, these would be set.
+func (s *Sweep) sameMembers(locked sysfs.Stack) error {
+	names := func(stack sysfs.Stack) string {
+		var all []string
+		for _, m := range members(stack) {
+			all = append(all, m.Name+" ("+m.Key()+")")
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	was, now := names(locked), names(s.plan.Stack)
+	if was == now {
+		return nil
+	}
+	return &RefusedError{[]sysfs.Refusal{{Device: s.plan.Stack.Target, Reason: fmt.Sprintf("lay on %s and lies on %s now", was, now), Fix: "type it again, if that is meant"}}}
 }
 
 func (s *Sweep) newPlan(ctx context.Context) (*Plan, error) {
@@ -155,29 +186,30 @@ func (s *Sweep) judgePlaces(stack sysfs.Stack) error {
 }
 
 // claimTarget takes the target O_EXCL (a device), or makes our own folder in it (a directory), journalled before anything is put into it.
-func (s *Sweep) claimTarget(ctx context.Context) error {
+// waited says that somebody else had it at first.
+func (s *Sweep) claimTarget(ctx context.Context) (waited bool, err error) {
 	if s.plan.Stack.Directory == "" {
 		return s.claimNode(ctx)
 	}
 	if err := s.checkSpace(); err != nil {
-		return err
+		return false, err
 	}
 	dir := filepath.Join(s.plan.Stack.Directory, "qdsweep-"+s.id)
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
+		return false, err
 	}
 	f, err := os.Open(dir)
 	if err != nil {
-		return err
+		return false, errors.Join(err, os.Remove(dir))
 	}
 	s.claim.dir = f
 	if err := s.keeper.Folder(ctx, dir, true); err != nil {
-		return fmt.Errorf("journal the folder %s: %w", dir, err)
+		return false, fmt.Errorf("journal the folder %s: %w", dir, err)
 	}
-	return nil
+	return false, nil
 }
 
-func (s *Sweep) claimNode(ctx context.Context) error {
+func (s *Sweep) claimNode(ctx context.Context) (waited bool, err error) {
 	path := filepath.Join(s.host.Root(), s.plan.Stack.Device.Path)
 	flags := os.O_RDONLY | unix.O_EXCL | unix.O_CLOEXEC
 	if s.plan.Writes() {
@@ -188,19 +220,41 @@ func (s *Sweep) claimNode(ctx context.Context) error {
 		f, err := os.OpenFile(path, flags, 0)
 		if err == nil {
 			s.claim.node = f
-			return nil
+			return waited, s.checkNode(f)
 		}
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(until) {
 			if errors.Is(err, unix.EBUSY) {
-				return &RefusedError{[]sysfs.Refusal{{Device: s.plan.Stack.Device.Name, Reason: "somebody else has claimed it (O_EXCL): a file system, md, LVM or another program",
+				return waited, &RefusedError{[]sysfs.Refusal{{Device: s.plan.Stack.Device.Name, Reason: "somebody else has claimed it (O_EXCL): a file system, md, LVM or another program",
 					Fix: "lsblk " + path + " shows what lies on it; --wait 10m waits for it"}}}
 			}
-			return fmt.Errorf("claim the target: %w", err)
+			return waited, fmt.Errorf("claim the target: %w", err)
 		}
+		waited = true
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
-			return err
+			return waited, err
 		}
 	}
+}
+
+// checkNode makes sure that the node that was opened is the device that was judged: a stale /dev, or a name that moved in between, would have
+// another one overwritten.
+func (s *Sweep) checkNode(f *os.File) error {
+	if !s.host.Live() {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("claim the target: %w", err)
+	}
+	d := s.plan.Stack.Device
+	got := "no block device"
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Mode&unix.S_IFMT == unix.S_IFBLK {
+		got = fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
+	}
+	if got != d.Number() {
+		return &RefusedError{[]sysfs.Refusal{{Device: d.Name, Reason: fmt.Sprintf("the node %s is %s, and %s is %s", f.Name(), got, d.Name, d.Number()), Fix: "qdsweep devices shows what is there now"}}}
+	}
+	return nil
 }
 
 // checkSpace refuses a directory without room for the files, plus 5 % of the file system, at most 1 GiB (design section 8).
@@ -266,8 +320,13 @@ func (s *Sweep) linkState() {
 	}
 }
 
+// openLog makes the log. It is the first file of a folder, and must not be there: of two sweeps that found the same folder absent in the same second (a loop
+// over drives starts them so) only one may write into it.
 func openLog(f folder) (zerolog.Logger, error) {
-	w, err := os.OpenFile(f.path("log.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_CLOEXEC, 0o644)
+	w, err := os.OpenFile(f.path("log.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return zerolog.Logger{}, &UsageError{fmt.Sprintf("--out %s: another sweep has just begun in it; name a folder that does not exist yet", f.dir)}
+	}
 	if err != nil {
 		return zerolog.Logger{}, err
 	}
@@ -298,18 +357,18 @@ func members(stack sysfs.Stack) []keeper.Member {
 	return out
 }
 
-func (s *Sweep) startWorker(ctx context.Context) error {
-	start := s.opt.StartWorker
-	if start == nil {
-		start = func(ctx context.Context) (*workload.Worker, error) {
-			return workload.Start(ctx, workload.StartOptions{Stderr: os.Stderr})
-		}
-	}
-	var err error
-	if s.worker, err = start(ctx); err != nil {
+// startWorker starts the worker. The keeper is told of each process before it gets work, also of one that replaces one that died between two runs.
+func (s *Sweep) startWorker(ctx context.Context) (err error) {
+	s.worker, err = workload.Start(ctx, workload.StartOptions{Stderr: os.Stderr, Started: func(pid int) error {
+		ctx, cancel := context.WithTimeout(context.Background(), claimPatience)
+		defer cancel()
+		return s.keeper.Worker(ctx, pid)
+	}})
+	if err != nil {
+		s.worker = nil
 		return fmt.Errorf("start the worker: %w", err)
 	}
-	return s.keeper.Worker(ctx, s.worker.PID())
+	return nil
 }
 
 // dropWorker gives up a worker that was killed or died; the next run's gate starts another.
@@ -347,9 +406,10 @@ func (s *Sweep) keeperDead() bool {
 	}
 }
 
-// reviveKeeper starts another keeper after one died: it puts back what the journal says, and takes the locks again.
+// reviveKeeper starts another keeper after one died: it puts back what the journal says, and takes the locks again. The error is of the putting back;
+// a keeper that did that and cannot go on is orphaned.
 func (s *Sweep) reviveKeeper() ([]keeper.Restored, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), restoreLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), reviveLimit)
 	defer cancel()
 	old := s.keeper
 	fresh, err := s.newKeeper(ctx)
@@ -362,13 +422,14 @@ func (s *Sweep) reviveKeeper() ([]keeper.Restored, error) {
 	if err != nil {
 		return put, err
 	}
-	if err := fresh.Claim(ctx, members(s.plan.Stack), 0); err != nil {
-		return put, err
-	}
-	if s.worker == nil {
+	if err := fresh.Claim(ctx, members(s.plan.Stack), claimPatience); err != nil {
+		s.orphaned = fmt.Errorf("go on with another keeper after one died: %w", err)
 		return put, nil
 	}
-	return put, fresh.Worker(ctx, s.worker.PID())
+	if s.worker != nil && fresh.Worker(ctx, s.worker.PID()) != nil {
+		s.dropWorker() // whatever killed the keeper took it, too
+	}
+	return put, nil
 }
 
 // removeFolder removes our own folder in the target directory, and then its record: a crash in between leaves a record of nothing.
@@ -377,7 +438,7 @@ func (s *Sweep) removeFolder() error {
 	s.claim.dir.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), restoreLimit)
 	defer cancel()
-	err := bounded(ctx, restoreLimit, func() error { return os.RemoveAll(dir) })
+	err := bounded(ctx, restoreLimit, func() error { return keeper.RemoveFolder(dir) })
 	if err == nil {
 		err = s.keeper.Folder(ctx, dir, false)
 	}
@@ -397,7 +458,8 @@ func (s *Sweep) close() error {
 		errs = append(errs, s.removeFolder())
 	}
 	if s.claim.node != nil {
-		s.claim.node.Close()
+		// The last close of a device writes what is dirty. One that does not answer must not keep us.
+		_ = bounded(context.Background(), claimPatience, s.claim.node.Close)
 	}
 	closeProbes(s.probes)
 	if s.keeper != nil {

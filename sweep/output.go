@@ -86,7 +86,8 @@ func (f folder) save(name string, text []byte, mode os.FileMode) error {
 
 func (f folder) replace(name string, text []byte, mode os.FileMode, durable bool) error {
 	tmp := f.path("." + name + ".tmp")
-	w, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	_ = os.Remove(tmp) // of a write that failed; or somebody else's, whose folder it may be while this is root
+	w, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,11 @@ func (s *Sweep) syncTarget(ctx context.Context) error {
 }
 
 // dropCache drops the target's clean pages, so that a buffered read reads the drive.
-func (s *Sweep) dropCache() error {
+func (s *Sweep) dropCache(ctx context.Context) error {
+	return bounded(ctx, s.timeout(), s.dropPages)
+}
+
+func (s *Sweep) dropPages() error {
 	if s.claim.dir == nil {
 		return unix.Fadvise(int(s.claim.node.Fd()), 0, 0, unix.FADV_DONTNEED)
 	}

@@ -28,11 +28,12 @@ type Options struct {
 	Version  string          // of this program, for environment.json
 	Observe  func(Event)     // progress; nil for none
 
-	// StartKeeper and StartWorker start the two helper processes; nil for the real ones. Tests serve both in their own process.
+	// StartKeeper starts the settings process; nil for the real one. Tests serve it in their own process.
 	StartKeeper func(ctx context.Context) (*keeper.Client, error)
-	StartWorker func(ctx context.Context) (*workload.Worker, error)
 	// Results are for the CSV; tests fail its operations through them.
 	Results []results.Option
+
+	patience time.Duration // with the keeper's restoring; 0 the real one. Tests have less
 }
 
 // Sweep is one execution of a profile, in one output folder.
@@ -57,9 +58,9 @@ type Sweep struct {
 
 	audit      results.Audit
 	unrestored []keeper.Restored // members that could not be put back
-	restoreErr error
-	lost       string // why the target cannot be used any more
-	rescued    string // where rows went that the output folder had no room for
+	orphaned   error             // why there is no keeper any more, though everything was put back
+	lost       string            // why the target cannot be used any more
+	rescued    string            // where rows went that the output folder had no room for
 }
 
 // Outcome is what became of a sweep that was begun.
@@ -79,6 +80,9 @@ type Outcome struct {
 func Execute(ctx context.Context, p *Profile, h sysfs.Host, opt Options) (Outcome, error) {
 	s := &Sweep{profile: p, host: h, opt: opt}
 	if err := s.open(ctx); err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = fmt.Errorf("%w (%w)", cause, err) // what gave up on its way down said "context canceled"
+		}
 		return Outcome{}, errors.Join(err, s.close())
 	}
 	err := s.runs(ctx)
@@ -106,7 +110,7 @@ func (s *Sweep) runs(ctx context.Context) error {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, keeper.ErrKeeperDied) || len(s.unrestored) > 0 || s.restoreErr != nil {
+			if !errors.Is(err, keeper.ErrKeeperDied) || s.stopped() != nil {
 				return err
 			}
 			if deaths++; deaths > maxKeeperDeaths {
@@ -135,9 +139,6 @@ func (s *Sweep) outcome(ctx context.Context, err error) Outcome {
 		out.Stopped = end.reason
 	case err != nil:
 		out.Stopped, out.Err = err.Error(), err
-	}
-	if s.restoreErr != nil && len(s.unrestored) == 0 {
-		out.Err = errors.Join(out.Err, s.restoreErr)
 	}
 	return out
 }
