@@ -53,10 +53,11 @@ type phase struct {
 	seen   summary
 }
 
-// failure is why a run failed: the phase it happened in, empty before any, and the reason for the row.
+// failure is why a run failed: the workload it happened in, nil before any, the reason for the row, and the phase's result where it got that far.
 type failure struct {
 	spec   *workload.Spec
 	reason string
+	result workload.Result
 }
 
 // errEnd ends the sweep (on this target) after the current run; its runs not reached are remaining.
@@ -69,7 +70,14 @@ func (t *transaction) measuring() bool { return t.end == nil && t.failed == nil 
 
 func (t *transaction) fail(spec *workload.Spec, reason string) {
 	if t.failed == nil {
-		t.failed = &failure{spec, reason}
+		t.failed = &failure{spec: spec, reason: reason}
+	}
+}
+
+// failPhase is fail with what the worker says of the phase.
+func (t *transaction) failPhase(spec *workload.Spec, r workload.Result) {
+	if t.failed == nil {
+		t.failed = &failure{spec, failureOf(r), r}
 	}
 }
 
@@ -236,13 +244,13 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 	o.finish()
 	for _, r := range found {
 		if r.Err != "" {
-			t.fail(&spec, failureOf(r))
+			t.failPhase(&spec, r)
 			if r.Lost {
 				s.lost = fmt.Sprintf("%s is lost: %s", s.plan.Stack.Target, r.Err)
 			}
 			continue
 		}
-		t.phases = append(t.phases, phase{spec: spec, result: r, seen: o.summarise(r.Window)})
+		t.phases = append(t.phases, phase{spec: spec, result: r, seen: o.summarise(r.Window, found...)})
 	}
 	if err != nil {
 		s.problem(wctx, t, &spec, err, "work")
@@ -261,6 +269,10 @@ func (s *Sweep) problem(ctx context.Context, t *transaction, spec *workload.Spec
 		s.lost = fmt.Sprintf("%s: a request is stuck in the kernel", s.plan.Stack.Target)
 	case errors.Is(cause, errTimeout):
 		t.fail(spec, results.Timeout.With(fmt.Sprintf("the run took longer than %v", s.timeout())))
+	case cause == nil && errors.Is(err, context.DeadlineExceeded): // the workload's own
+		t.fail(spec, results.Timeout.With(err.Error()))
+	case cause == nil && errors.Is(err, workload.ErrDied):
+		t.fail(spec, results.WorkerDied.With(err.Error()))
 	case cause != nil:
 		t.end = cause
 	case errors.Is(err, keeper.ErrKeeperDied):
@@ -281,8 +293,8 @@ func (s *Sweep) drain(ctx context.Context, t *transaction) {
 	if err == nil {
 		err = s.drained(ctx, s.timeout())
 	}
-	t.drain, t.drained = time.Since(began), true
 	if err == nil {
+		t.drain, t.drained = time.Since(began), true
 		return
 	}
 	if cause := context.Cause(ctx); cause != nil {

@@ -1,7 +1,9 @@
 package sweep
 
 import (
+	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"qdsweep/sysfs"
@@ -78,11 +80,16 @@ type seen struct {
 	queued   float64 // Δtime_in_queue ÷ elapsed: the block layer's, requests waiting for the device included
 	requests uint64  // completed, and the sectors moved by them: from idle to idle around the window where that can be
 	sectors  uint64
+	read     uint64 // sectors read and written from the look before the window to the one after it: at least those of the window
+	written  uint64
+	counted  bool // the kernel counts what the member does at all
 }
 
-// within adds up the buckets that lie wholly inside w.
-func (s *series) within(w workload.Window) seen {
+// within adds up the buckets that lie wholly inside w. between is from the end of the phase before to the begin of the phase after: what
+// lies beyond is another phase's.
+func (s *series) within(w, between workload.Window) seen {
 	var v seen
+	v.read, v.written, v.counted = s.moved(w)
 	var first, last *bucket
 	var busy int64
 	for i := range s.buckets {
@@ -103,10 +110,10 @@ func (s *series) within(w workload.Window) seen {
 	}
 	v.depth = float64(busy) / float64(v.samples)
 	if elapsed := last.to - first.from; elapsed > 0 {
-		v.queued = float64(last.last.TimeInQueueMS-first.first.TimeInQueueMS) * 1e6 / float64(elapsed)
+		v.queued = float64(s.timeInQueue(first.from, last.to)) * 1e6 / float64(elapsed)
 	}
 	a, b := first.first, last.last
-	if idleA, idleB, ok := s.idleAround(w); ok {
+	if idleA, idleB, ok := s.idleAround(w, between); ok {
 		a, b = idleA, idleB
 	}
 	v.requests = b.ReadIOs - a.ReadIOs + b.WriteIOs - a.WriteIOs
@@ -114,17 +121,63 @@ func (s *series) within(w workload.Window) seen {
 	return v
 }
 
+// timeInQueue is the growth of the kernel's counter between two looks, in ms. It is printed with 32 bits and so begins again after 50 days of one
+// request, or 37 hours of a full queue.
+func (s *series) timeInQueue(from, to int64) (ms uint64) {
+	var before *sysfs.DiskStat
+	for i := range s.buckets {
+		b := &s.buckets[i]
+		if b.from < from || b.to > to {
+			continue
+		}
+		if before != nil {
+			ms += uint64(uint32(b.first.TimeInQueueMS - before.TimeInQueueMS))
+		}
+		ms += uint64(uint32(b.last.TimeInQueueMS - b.first.TimeInQueueMS))
+		before = &b.last
+	}
+	return ms
+}
+
+// moved is what the member read and wrote, in sectors, from the last look before the window to the first one after it. counted is false of a
+// device whose counters have stood at 0 since it came up (as some kernels' multipath NVMe heads').
+func (s *series) moved(w workload.Window) (read, written uint64, counted bool) {
+	if len(s.buckets) == 0 {
+		return 0, 0, false
+	}
+	before, after := s.buckets[0].first, s.buckets[len(s.buckets)-1].last
+	for i := range s.buckets {
+		b := &s.buckets[i]
+		if b.from <= w.Start {
+			before = b.first
+		}
+		if b.to <= w.Start {
+			before = b.last
+		}
+	}
+	for i := len(s.buckets) - 1; i >= 0; i-- {
+		b := &s.buckets[i]
+		if b.to >= w.End {
+			after = b.last
+		}
+		if b.from >= w.End {
+			after = b.first
+		}
+	}
+	return after.ReadSectors - before.ReadSectors, after.WriteSectors - before.WriteSectors, after.ReadIOs+after.WriteIOs > 0
+}
+
 // idleAround is the last look before the window, and the first one after it, at which nothing was in flight. The kernel counts a request's sectors
 // a moment before it counts the request, so only between idle moments does their ratio hold exactly; what lies between such a moment and the window
 // is the same workload's warm-up and its last requests.
-func (s *series) idleAround(w workload.Window) (before, after sysfs.DiskStat, ok bool) {
+func (s *series) idleAround(w, between workload.Window) (before, after sysfs.DiskStat, ok bool) {
 	found := false
 	for i := len(s.buckets) - 1; i >= 0 && !found; i-- {
 		b := &s.buckets[i]
 		switch {
-		case b.to <= w.Start && b.last.InFlight == 0:
+		case b.to <= w.Start && b.to >= between.Start && b.last.InFlight == 0:
 			before, found = b.last, true
-		case b.from <= w.Start && b.first.InFlight == 0:
+		case b.from <= w.Start && b.from >= between.Start && b.first.InFlight == 0:
 			before, found = b.first, true
 		}
 	}
@@ -134,9 +187,9 @@ func (s *series) idleAround(w workload.Window) (before, after sysfs.DiskStat, ok
 	for i := range s.buckets {
 		b := &s.buckets[i]
 		switch {
-		case b.from >= w.End && b.first.InFlight == 0:
+		case b.from >= w.End && b.from <= between.End && b.first.InFlight == 0:
 			return before, b.first, true
-		case b.to >= w.End && b.last.InFlight == 0:
+		case b.to >= w.End && b.to <= between.End && b.last.InFlight == 0:
 			return before, b.last, true
 		}
 	}
@@ -153,6 +206,26 @@ type observer struct {
 	done    chan struct{}
 }
 
+// uncounted is a member whose statistics are switched off (queue/iostats 0): then stat and inflight stand still, and only device_busy is true.
+type uncounted struct {
+	probe
+	deviceBusy bool
+}
+
+func (u uncounted) Busy() (int, bool) {
+	if !u.deviceBusy {
+		return 0, false
+	}
+	return u.probe.Busy()
+}
+
+func (u uncounted) Stat() (sysfs.DiskStat, error) { return sysfs.DiskStat{}, nil }
+
+func isCounted(d sysfs.Device) bool {
+	text, err := d.Host().Read(d.SysDir() + "/queue/iostats")
+	return err != nil || strings.TrimSpace(text) != "0"
+}
+
 func openProbes(members []sysfs.Device) (names []string, probes []probe, err error) {
 	for _, d := range members {
 		p, err := sysfs.OpenProbe(d)
@@ -160,7 +233,13 @@ func openProbes(members []sysfs.Device) (names []string, probes []probe, err err
 			closeProbes(probes)
 			return nil, nil, err
 		}
-		names, probes = append(names, d.Name), append(probes, p)
+		names = append(names, d.Name)
+		if isCounted(d) {
+			probes = append(probes, p)
+			continue
+		}
+		_, err = d.Host().Read(d.SysDir() + "/device/device_busy")
+		probes = append(probes, uncounted{p, err == nil})
 	}
 	return names, probes, nil
 }
@@ -220,13 +299,34 @@ type summary struct {
 	depthMax           int
 	requestKB          float64
 	enough, anyRequest bool
+	read, written      int64 // bytes, over all members: at least what they moved in the window
+	counted            bool  // the kernel counts what they do, on every member
 }
 
-func (o *observer) summarise(w workload.Window) summary {
-	var out summary
+// between is the time in which w is the only phase: phases of one workload may follow each other faster than the members are looked at.
+func between(w workload.Window, all []workload.Result) workload.Window {
+	b := workload.Window{Start: math.MinInt64, End: math.MaxInt64}
+	for _, r := range all {
+		if r.Window.End <= w.Start {
+			b.Start = max(b.Start, r.Window.End)
+		}
+		if r.Window.Start >= w.End {
+			b.End = min(b.End, r.Window.Start)
+		}
+	}
+	return b
+}
+
+// summarise is what the members did in the window of one of the workload's phases.
+func (o *observer) summarise(w workload.Window, phases ...workload.Result) summary {
+	out := summary{counted: len(o.history) > 0}
+	alone := between(w, phases)
 	var requests, sectors uint64
 	for i := range o.history {
-		v := o.history[i].within(w)
+		v := o.history[i].within(w, alone)
+		out.read += int64(v.read) * 512
+		out.written += int64(v.written) * 512
+		out.counted = out.counted && v.counted
 		if i == 0 || v.samples < out.samples {
 			out.samples = v.samples
 		}

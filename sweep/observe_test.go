@@ -1,6 +1,8 @@
 package sweep
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qdsweep/sysfs"
+	"qdsweep/sysfs/systest"
 	"qdsweep/workload"
 )
 
@@ -22,6 +25,9 @@ func steady(n int, depth int, requests, sectors uint64) *series {
 	return s
 }
 
+// always is the neighbourhood of a phase that is alone.
+func always() workload.Window { return between(workload.Window{}, nil) }
+
 func TestWithinCountsOnlyTheWindow(t *testing.T) {
 	s := &series{}
 	for i := range 300 {
@@ -31,7 +37,7 @@ func TestWithinCountsOnlyTheWindow(t *testing.T) {
 		}
 		s.add(int64(i)*1000, busy, sysfs.DiskStat{ReadIOs: uint64(i), ReadSectors: uint64(i) * 16, InFlight: busy})
 	}
-	v := s.within(workload.Window{Start: 100_000, End: 199_000})
+	v := s.within(workload.Window{Start: 100_000, End: 199_000}, always())
 	assert.EqualValues(t, 100, v.samples)
 	assert.Equal(t, 4.0, v.depth)
 	assert.Equal(t, 4, v.depthMax)
@@ -40,7 +46,7 @@ func TestWithinCountsOnlyTheWindow(t *testing.T) {
 }
 
 func TestQueuedDepthIsTimeInQueueOverElapsed(t *testing.T) {
-	v := steady(100, 8, 1, 8).within(workload.Window{Start: 0, End: 1 << 60})
+	v := steady(100, 8, 1, 8).within(workload.Window{Start: 0, End: 1 << 60}, always())
 	assert.InDelta(t, 40, v.queued, 1e-9, "400 ms in queue each 10 ms are 40 requests")
 	assert.Equal(t, 8.0, v.depth, "the device's depth is another thing")
 }
@@ -49,11 +55,11 @@ func TestLongRunsKeepTheirMeansInBoundedMemory(t *testing.T) {
 	const n = 20 * maxBuckets
 	s := steady(n, 7, 2, 32)
 	assert.LessOrEqual(t, len(s.buckets), maxBuckets)
-	v := s.within(workload.Window{Start: 0, End: 1 << 60})
+	v := s.within(workload.Window{Start: 0, End: 1 << 60}, always())
 	assert.EqualValues(t, n, v.samples)
 	assert.Equal(t, 7.0, v.depth)
 	assert.Equal(t, 16*v.requests, v.sectors)
-	half := s.within(workload.Window{Start: 0, End: int64(n/2) * int64(sampleEvery)})
+	half := s.within(workload.Window{Start: 0, End: int64(n/2) * int64(sampleEvery)}, always())
 	assert.InDelta(t, n/2, half.samples, n/1000)
 }
 
@@ -64,10 +70,72 @@ func TestRequestSizeIsTakenFromIdleToIdle(t *testing.T) {
 	s.add(10, 4, sysfs.DiskStat{ReadIOs: 10, ReadSectors: 1016, InFlight: 4}) // one request's sectors, not yet the request
 	s.add(20, 4, sysfs.DiskStat{ReadIOs: 14, ReadSectors: 1080, InFlight: 4})
 	s.add(30, 0, sysfs.DiskStat{ReadIOs: 18, ReadSectors: 1128})
-	v := s.within(workload.Window{Start: 5, End: 25})
+	v := s.within(workload.Window{Start: 5, End: 25}, always())
 	assert.EqualValues(t, 2, v.samples, "the depth is taken inside the window alone")
 	assert.EqualValues(t, 8, v.requests)
 	assert.EqualValues(t, 8*16, v.sectors)
+}
+
+// A phase begins a moment after another one, so that no look in between finds the device idle: the other's requests are not taken for its own.
+func TestRequestSizeIsOfOnePhase(t *testing.T) {
+	s := &series{}
+	s.add(0, 0, sysfs.DiskStat{})
+	s.add(10, 1, sysfs.DiskStat{WriteIOs: 100, WriteSectors: 100 * 1024, InFlight: 1})
+	s.add(20, 1, sysfs.DiskStat{WriteIOs: 200, WriteSectors: 200 * 1024, InFlight: 1})
+	for i := range uint64(30) {
+		s.add(30+10*int64(i), 1, sysfs.DiskStat{WriteIOs: 200, WriteSectors: 200 * 1024, ReadIOs: 1 + i, ReadSectors: 8 + 8*i, InFlight: 1})
+	}
+	s.add(400, 0, sysfs.DiskStat{WriteIOs: 200, WriteSectors: 200 * 1024, ReadIOs: 31, ReadSectors: 31 * 8})
+	write, read := workload.Result{Window: workload.Window{Start: 5, End: 22}}, workload.Result{Window: workload.Window{Start: 25, End: 390}}
+	o := &observer{history: []series{*s}}
+	v := o.summarise(read.Window, write, read)
+	assert.Equal(t, 4.0, v.requestKB)
+	assert.EqualValues(t, 31*8*512, v.read)
+	assert.Equal(t, 512.0, o.summarise(write.Window, write, read).requestKB)
+}
+
+// The kernel prints time_in_queue with 32 bits.
+func TestQueuedDepthWhenTheCounterBeginsAgain(t *testing.T) {
+	s := &series{}
+	for i := range 100 {
+		s.add(int64(i)*int64(sampleEvery), 8, sysfs.DiskStat{ReadIOs: 1, TimeInQueueMS: uint64(uint32(1<<32 - 20_000 + i*400))})
+	}
+	assert.InDelta(t, 40, s.within(workload.Window{Start: 0, End: 1 << 60}, always()).queued, 1e-9)
+}
+
+// What the members moved is taken from the look before the window to the look after it: never less than the window's.
+func TestMovedIsNeverLessThanTheWindows(t *testing.T) {
+	s := &series{}
+	for i := range uint64(50) {
+		s.add(int64(i)*10, 1, sysfs.DiskStat{ReadIOs: i, ReadSectors: i * 8, WriteIOs: i, WriteSectors: i * 2})
+	}
+	v := s.within(workload.Window{Start: 95, End: 301}, always())
+	assert.EqualValues(t, (31-9)*8, v.read)
+	assert.EqualValues(t, (31-9)*2, v.written)
+	assert.True(t, v.counted)
+	assert.False(t, steady(0, 0, 0, 0).within(workload.Window{End: 1}, always()).counted)
+	still := &series{}
+	still.add(1, 0, sysfs.DiskStat{})
+	assert.False(t, still.within(workload.Window{End: 1}, always()).counted, "counters that never moved count nothing")
+}
+
+// With queue/iostats 0 the kernel's counters stand still: what is read from them is not reported as a 0.
+func TestMembersThatAreNotCounted(t *testing.T) {
+	m := systest.New(t, systest.Disk{Name: "sda"}, systest.Disk{Name: "sdb"})
+	require.NoError(t, os.WriteFile(filepath.Join(m.Root(), "sys/block/sdb/queue/iostats"), []byte("0\n"), 0o644))
+	var members []sysfs.Device
+	for _, name := range []string{"sda", "sdb"} {
+		d, err := m.Host().Device(name)
+		require.NoError(t, err)
+		members = append(members, d)
+	}
+	_, probes, err := openProbes(members)
+	require.NoError(t, err)
+	defer closeProbes(probes)
+	assert.IsType(t, &sysfs.Probe{}, probes[0])
+	assert.IsType(t, uncounted{}, probes[1])
+	_, ok := uncounted{probes[0], false}.Busy()
+	assert.False(t, ok, "inflight stands still too")
 }
 
 func TestFewSamplesSayNothing(t *testing.T) {

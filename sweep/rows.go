@@ -27,6 +27,9 @@ func failureOf(r workload.Result) string {
 	if r.Lost {
 		return results.DeviceLost.With(strings.TrimPrefix(r.Err, string(results.DeviceLost)+": "))
 	}
+	if r.Idle {
+		return results.NothingDone.With(r.Err)
+	}
 	return results.Error.With(r.Err)
 }
 
@@ -43,10 +46,18 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 	var out []results.Row
 	for _, p := range t.phases {
 		row := base
+		p.spec.Engine = p.result.Engine // what auto was
+		row.AxesEffective = axesInForce(t.run.Cell, effective, &p.spec)
 		s.fill(&row, t, p)
-		reasons := append(append(slices.Clone(t.suspect), remarks...), notExercised(t, effective, p))
-		row.Status, row.Reason = results.OK, results.JoinReasons(reasons...)
-		if len(t.suspect) > 0 {
+		suspect, remarks := slices.Clone(t.suspect), slices.Clone(remarks)
+		if reason, wrong := cached(p); wrong {
+			suspect = append(suspect, reason)
+		} else {
+			remarks = append(remarks, reason)
+		}
+		remarks = append(remarks, notExercised(t, effective, p))
+		row.Status, row.Reason = results.OK, results.JoinReasons(append(suspect, remarks...)...)
+		if len(suspect) > 0 {
 			row.Status = results.Suspect
 		}
 		out = append(out, row)
@@ -55,7 +66,16 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 	case t.failed != nil:
 		row := base
 		if w := t.failed.spec; w != nil {
-			s.describe(&row, *w)
+			ran := *w
+			ran.Engine = workload.AutoEngine(ran)
+			s.describe(&row, ran)
+			row.AxesEffective = axesInForce(t.run.Cell, effective, &ran)
+		}
+		if r := t.failed.result; r.Phase != "" { // which phase it was, and no rate of it
+			row.Phase = r.Phase
+			if r.Errors > 0 {
+				row.Errors = results.IntOf(r.Errors)
+			}
 		}
 		row.Status, row.Reason = results.Failed, results.JoinReasons(append([]string{t.failed.reason}, remarks...)...)
 		out = append(out, row)
@@ -81,20 +101,40 @@ func (s *Sweep) baseRow(t *transaction, effective map[string]string) results.Row
 	if t.drained {
 		r.DrainS = results.NumOf(t.drain.Seconds())
 	}
-	var axes, inForce []string
+	var axes []string
+	for _, l := range c {
+		if !slices.Contains(ownColumns(), l.Axis) {
+			axes = append(axes, l.Axis+"="+l.Value)
+		}
+	}
+	r.Axes, r.AxesEffective = strings.Join(axes, ";"), axesInForce(c, effective, nil)
+	return r
+}
+
+// axesInForce is the column axes_effective: of knobs what read back, of parameters what this workload does with them (nil: no workload). A
+// workload without that parameter does nothing with it, and an engine of one operation at a time has a depth of 1 whatever was asked.
+func axesInForce(c Cell, effective map[string]string, w *workload.Spec) string {
+	var inForce []string
 	for _, l := range c {
 		if slices.Contains(ownColumns(), l.Axis) {
 			continue
 		}
-		axes = append(axes, l.Axis+"="+l.Value)
-		if _, knob := sysfs.LookupKnob(l.Axis); !knob {
-			inForce = append(inForce, l.Axis+"="+l.Value)
-		} else if e := effective[l.Axis]; e != "" {
-			inForce = append(inForce, l.Axis+"="+e)
+		value := l.Value
+		if _, knob := sysfs.LookupKnob(l.Axis); knob {
+			value = effective[l.Axis]
+		} else if w != nil {
+			switch {
+			case !w.Has(l.Axis):
+				value = ""
+			case l.Axis == "iodepth":
+				value = strconv.Itoa(w.Depth())
+			}
+		}
+		if value != "" {
+			inForce = append(inForce, l.Axis+"="+value)
 		}
 	}
-	r.Axes, r.AxesEffective = strings.Join(axes, ";"), strings.Join(inForce, ";")
-	return r
+	return strings.Join(inForce, ";")
 }
 
 func memberColumn(members []sysfs.Device) string {
@@ -155,10 +195,33 @@ func notExercised(t *transaction, effective map[string]string, p phase) string {
 	return results.DepthNotExercised.With(fmt.Sprintf("at most %d of %d", p.seen.depthMax, depth))
 }
 
+// reached is the share of a phase's bytes that its members must have moved, else something in front of them did.
+const reached = 0.95
+
+// cached is the reason of a phase whose bytes did not all come from the members, or go to them, in its window. wrong says that they should have:
+// direct I/O has no cache in front of the drive, and a buffered read that goes once through begins with an empty one.
+func cached(p phase) (reason string, wrong bool) {
+	reads, writes := p.spec.PhaseReads(p.result.Phase)
+	moved, did := p.seen.read+p.seen.written, "moved"
+	switch {
+	case !writes:
+		moved, did = p.seen.read, "read"
+	case !reads:
+		moved, did = p.seen.written, "wrote"
+	}
+	if !p.seen.counted || p.result.Engine == "null" || float64(moved) >= reached*float64(p.result.Bytes) {
+		return "", false
+	}
+	text := fmt.Sprintf("the members %s %s of %s MB", did, megabytes(moved), megabytes(p.result.Bytes))
+	return results.Cached.With(text), p.spec.Direct || !writes && p.spec.EachOnce()
+}
+
+func megabytes(bytes int64) string { return strconv.FormatFloat(float64(bytes)/1e6, 'g', 3, 64) }
+
 // describe fills in what the workload was asked to do.
 func (s *Sweep) describe(r *results.Row, w workload.Spec) {
 	r.Workload, r.Engine = w.Name, w.Engine
-	r.BlockSize, r.Threads, r.IODepth = results.IntOf(w.BlockSize), results.IntOf(int64(w.Threads)), results.IntOf(int64(w.IODepth))
+	r.BlockSize, r.Threads, r.IODepth = results.IntOf(w.BlockSize), results.IntOf(w.PhaseThreads()), results.IntOf(w.Depth())
 	r.Parameters = w.Parameters()
 }
 
@@ -177,7 +240,7 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 			r.MBPerS = results.NumOf(float64(m.Bytes) / seconds / 1e6)
 		}
 	}
-	if m.SlowestBytesPerS > 0 {
+	if m.Bytes > 0 { // also when the slowest did nothing: that is 0, not unknown
 		r.MBPerSSlowest = results.NumOf(m.SlowestBytesPerS * float64(m.Threads) / 1e6)
 	}
 	if l := m.Latency; l.Count > 0 {
@@ -187,8 +250,10 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 	r.FirstDoneS, r.LastDoneS = results.NumOf(m.FirstDoneS), results.NumOf(m.LastDoneS)
 	r.CPUUserS, r.CPUSysS = results.NumOf(m.CPUUserS), results.NumOf(m.CPUSysS)
 	r.DeviceSamples = results.IntOf(p.seen.samples)
-	if p.seen.enough {
+	if p.seen.enough && (p.seen.counted || p.seen.depthMax > 0) { // counters that stand still are no measurement of 0
 		r.ObservedDepth, r.ObservedDepthMax = results.NumOf(p.seen.depth), results.NumOf(float64(p.seen.depthMax))
+	}
+	if p.seen.enough && p.seen.counted {
 		r.QueuedDepth = results.NumOf(p.seen.queued)
 	}
 	if p.seen.anyRequest { // from counters, not from samples: as good in a short phase

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"qdsweep/workload/ioengine"
 )
 
 // buffered writes are sent on by the kernel, as many at once as the device takes.
@@ -116,6 +118,37 @@ func (s Spec) workers() int {
 		return s.Threads
 	}
 }
+
+// PhaseThreads is how many workers a phase of it has: its readers or its writers, where they are apart.
+func (s Spec) PhaseThreads() int {
+	if s.Type == "dd" {
+		return s.Processes
+	}
+	return s.Threads
+}
+
+// Depth is how many operations each worker can really have outstanding, with its engine.
+func (s Spec) Depth() int {
+	if s.Type == "dd" {
+		return 1
+	}
+	return ioengine.Depth(s.Engine, s.IODepth)
+}
+
+// PhaseReads says whether a phase, by its name, reads and whether it writes.
+func (s Spec) PhaseReads(phase string) (reads, writes bool) {
+	switch {
+	case s.Type == "dd":
+		return phase == "read", phase == "write"
+	case s.apart():
+		return strings.HasSuffix(phase, "/r"), strings.HasSuffix(phase, "/w")
+	default:
+		return s.reads(), s.Writes()
+	}
+}
+
+// EachOnce says whether the workload reads no place twice, so that a page cache that was empty before cannot serve it.
+func (s Spec) EachOnce() bool { return s.sequential() && s.Runtime == 0 }
 
 // walkers is the number of regions in all: readers and writers apart have their own.
 func (s Spec) walkers() int {

@@ -14,6 +14,7 @@ const (
 	DepthNotExercised Code = "depth not exercised"
 	ClockStepped      Code = "clock stepped"
 	OverTheLimit      Code = "over the limit"
+	Cached            Code = "cached"
 	Moved             Code = "moved"
 	ForeignIO         Code = "foreign I/O"
 	NotAtRest         Code = "not at rest"
@@ -47,14 +48,15 @@ func Codes() []CodeMeaning {
 		{DepthNotExercised, []string{OK}, "the device was never seen with 0.8 × the effective queue_depth outstanding: this row cannot show what the depth does"},
 		{ClockStepped, []string{OK}, "the wall clock was set during the run; durations are monotonic and right, `started` may not be"},
 		{OverTheLimit, []string{OK}, "the kernel refused a record larger than the device takes; a finding, with the errno and no rate"},
+		{Cached, []string{OK, Suspect}, "the members moved less than the workload did: a cache did the rest, or what was read had never been written; suspect where that cannot be: direct I/O, or a buffered read of what was out of the page cache"},
 		{Moved, []string{Suspect}, "a setting changed during the run, and not by qdsweep: device, knob, from → to"},
 		{ForeignIO, []string{Suspect}, "the members did I/O that the workload did not ask for"},
 		{NotAtRest, []string{Suspect}, "the members were still busy when the wait for rest ran out, and the phase was started all the same"},
 		{Throttled, []string{Suspect}, "the drive or its link slowed down during the run"},
 		{NCQSwitchedOff, []string{Suspect}, "the kernel's error handler stopped using NCQ during the run, though queue_depth still reads as set"},
-		{Unsupported, []string{Skipped, Failed}, "a member cannot have that level"},
+		{Unsupported, []string{OK, Skipped, Failed}, "a member cannot have that level; ok with `unsupported: record`"},
 		{Error, []string{Failed}, "the workload met an error, with its errno"},
-		{NothingDone, []string{Failed}, "the workload ended without moving a byte"},
+		{NothingDone, []string{Failed}, "the workload completed not one operation in its window"},
 		{DeviceLost, []string{Failed}, "the device went away during the run"},
 		{Degraded, []string{Failed}, "an array under the target lost a member during the run"},
 		{Changed, []string{Failed}, "the target or a member is no longer what the sweep started with, or something else is using it"},

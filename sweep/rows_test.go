@@ -1,0 +1,129 @@
+package sweep
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qdsweep/sweep/results"
+	"qdsweep/sysfs/systest"
+	"qdsweep/workload"
+)
+
+func specOf(t *testing.T, typ string, values map[string]string) workload.Spec {
+	t.Helper()
+	s, wrong := workload.NewSpec("w", typ, values)
+	require.Empty(t, wrong)
+	return s
+}
+
+// A figure that the members had no part in says so: where direct I/O or an empty page cache was promised it is suspect.
+func TestBytesThatTheMembersDidNotMove(t *testing.T) {
+	io := func(mode, direct, runtime string) workload.Spec {
+		return specOf(t, "io", map[string]string{"mode": mode, "direct": direct, "runtime": runtime})
+	}
+	dd := func(mode string) workload.Spec {
+		return specOf(t, "dd", map[string]string{"mode": mode, "sync": "none"})
+	}
+	const mb = 1_000_000
+	for name, c := range map[string]struct {
+		spec          workload.Spec
+		phase         string
+		read, written int64 // of 100 MB
+		reason        string
+		wrong         bool
+	}{
+		"dd read":                 {dd("read"), "read", 100 * mb, 0, "", false},
+		"dd read ahead":           {dd("read"), "read", 101 * mb, 0, "", false},
+		"dd read of a cached":     {dd("read"), "read", 40 * mb, 900 * mb, "cached: the members read 40 of 100 MB", true},
+		"dd write to the cache":   {dd("write-read"), "write", 900 * mb, 12_340_000, "cached: the members wrote 12.3 of 100 MB", false},
+		"buffered, again":         {io("read", "false", "30s"), "read", 1 * mb, 0, "cached: the members read 1 of 100 MB", false},
+		"buffered, at random":     {io("randread", "false", "0"), "randread", 63 * mb, 0, "cached: the members read 63 of 100 MB", false},
+		"direct":                  {io("randread", "true", "30s"), "randread", 100 * mb, 0, "", false},
+		"direct that is not":      {io("randread", "true", "30s"), "randread", 0, 900 * mb, "cached: the members read 0 of 100 MB", true},
+		"direct writes that miss": {io("write", "true", "30s"), "write", 900 * mb, 50 * mb, "cached: the members wrote 50 of 100 MB", true},
+		"readers apart":           {io("read+write", "true", "30s"), "read+write/r", 100 * mb, 0, "", false},
+		"writers apart":           {io("read+write", "true", "30s"), "read+write/w", 100 * mb, 1 * mb, "cached: the members wrote 1 of 100 MB", true},
+		"a mix":                   {io("randrw", "true", "30s"), "randrw", 50 * mb, 50 * mb, "", false},
+		"removing moves nothing":  {dd("write-read"), "remove", 0, 0, "", false},
+	} {
+		p := phase{spec: c.spec, result: workload.Result{Phase: c.phase, Engine: "psync", Bytes: 100 * mb}, seen: summary{counted: true, read: c.read, written: c.written}}
+		if c.phase == "remove" {
+			p.result.Bytes = 0
+		}
+		reason, wrong := cached(p)
+		assert.Equal(t, c.reason, reason, name)
+		assert.Equal(t, c.wrong, wrong, name)
+		p.seen.counted = false
+		reason, _ = cached(p)
+		assert.Empty(t, reason, "counters that stand still say nothing")
+		p.seen.counted, p.result.Engine = true, "null"
+		reason, _ = cached(p)
+		assert.Empty(t, reason, "the null engine moves nothing")
+	}
+}
+
+// What is in force is each workload's own: one operation at a time is a depth of 1, whatever iodepth says.
+func TestAxesInForce(t *testing.T) {
+	c := Cell{{"queue_depth", "4"}, {"iodepth", "32"}, {"scheduler", "none"}, {"threads", "2"}}
+	effective := map[string]string{"queue_depth": "4", "scheduler": "mq-deadline"}
+	for want, w := range map[string]workload.Spec{
+		"iodepth=32;scheduler=mq-deadline;threads=2": specOf(t, "io", map[string]string{"engine": "io_uring", "iodepth": "32", "threads": "2"}),
+		"iodepth=1;scheduler=mq-deadline;threads=2":  specOf(t, "io", map[string]string{"engine": "psync", "iodepth": "32", "threads": "2"}),
+		"scheduler=mq-deadline":                      specOf(t, "dd", nil),
+	} {
+		assert.Equal(t, want, axesInForce(c, effective, &w))
+	}
+	assert.Equal(t, "iodepth=32;threads=2", axesInForce(c, nil, nil), "nothing was set, no workload ran")
+}
+
+func TestReasonsOfAPhase(t *testing.T) {
+	assert.Equal(t, "nothing done: x", failureOf(workload.Result{Err: "x", Idle: true}))
+	assert.Equal(t, "error: x", failureOf(workload.Result{Err: "x"}))
+	assert.Equal(t, results.DeviceLost, results.CodeOf(failureOf(workload.Result{Err: "device lost: x", Lost: true})))
+}
+
+// A failed row says in which phase, with which workers, how many operations failed; and no rate.
+func TestTheRowOfAFailedPhase(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1]}", systest.Disk{Name: "sda"})
+	b.profile = "version: 1\nname: bench\ntarget: {device: sda}\nmatrix: {queue_depth: [1]}\nrepeats: 1\nsettle: 0s\n" +
+		"workloads: [{name: r, type: dd, mode: read, size: 64k, block_size: 4k, processes: 2}]\n"
+	b.observe = once(working(1), func() {
+		require.NoError(t, os.Truncate(filepath.Join(b.machine.Root(), "dev/sda"), 0))
+	})
+	_, rows := b.run()
+	require.Len(t, rows, 1)
+	r := rows[0]
+	assert.Equal(t, []string{"failed", "r", "read", "psync"}, []string{r.Status, r.Workload, r.Phase, r.Engine})
+	for want, n := range map[string]results.Int{"2": r.Threads, "1": r.IODepth, "4096": r.BlockSize} {
+		assert.Equal(t, want, n.String())
+	}
+	errors, _ := r.Errors.Get()
+	assert.Positive(t, errors)
+	assert.Equal(t, []string{"", "", "", "", ""}, []string{r.MBPerS.String(), r.IOPS.String(), r.Seconds.String(), r.Bytes.String(), r.Operations.String()})
+}
+
+// A worker that is slower than slow is a rate of 0, not an unknown one.
+func TestTheSlowestDidNothing(t *testing.T) {
+	var r results.Row
+	(&Sweep{}).fill(&r, nil, phase{spec: specOf(t, "io", nil), result: workload.Result{Bytes: 4096, Operations: 1, Threads: 2, Window: workload.Window{End: 1e9}}})
+	assert.Equal(t, "0", r.MBPerSSlowest.String())
+	assert.Empty(t, r.ObservedDepth.String())
+	assert.Empty(t, r.QueuedDepth.String())
+}
+
+// Counters that stand still are no measurement of 0.
+func TestADepthOfCountersThatStandStill(t *testing.T) {
+	var r results.Row
+	p := phase{spec: specOf(t, "io", nil), result: workload.Result{Bytes: 4096, Window: workload.Window{End: 1e9}}, seen: summary{enough: true, samples: 100}}
+	(&Sweep{}).fill(&r, nil, p)
+	assert.Empty(t, r.ObservedDepth.String())
+	assert.Empty(t, r.QueuedDepth.String())
+	p.seen.depth, p.seen.depthMax = 3, 4 // device_busy is not the block layer's
+	(&Sweep{}).fill(&r, nil, p)
+	assert.Equal(t, "3", r.ObservedDepth.String())
+	assert.Empty(t, r.QueuedDepth.String())
+}
