@@ -160,7 +160,11 @@ func (f *statusFile) stop() {
 	}
 	f.once.Do(func() {
 		close(f.quit)
-		<-f.done
+		select {
+		case <-f.done:
+		case <-time.After(lateClose): // its disk does not answer
+			return
+		}
 		f.mu.Lock()
 		f.now.State = "ended"
 		f.mu.Unlock()

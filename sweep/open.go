@@ -277,9 +277,10 @@ func (s *Sweep) openFolder() error {
 	if s.out, err = createFolder(s.opt.Out); err != nil {
 		return err
 	}
-	if s.log, err = openLog(s.out); err != nil {
+	if s.logFile, err = openLog(s.out); err != nil {
 		return err
 	}
+	s.log = zerolog.New(s.logFile).With().Timestamp().Logger()
 	if err := s.out.save("profile.yaml", s.plan.Profile.YAML(), 0o644); err != nil {
 		return err
 	}
@@ -322,15 +323,15 @@ func (s *Sweep) linkState() {
 
 // openLog makes the log. It is the first file of a folder, and must not be there: of two sweeps that found the same folder absent in the same second (a loop
 // over drives starts them so) only one may write into it.
-func openLog(f folder) (zerolog.Logger, error) {
+func openLog(f folder) (*lateWriter, error) {
 	w, err := os.OpenFile(f.path("log.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return zerolog.Logger{}, &UsageError{fmt.Sprintf("--out %s: another sweep has just begun in it; name a folder that does not exist yet", f.dir)}
+		return nil, &UsageError{fmt.Sprintf("--out %s: another sweep has just begun in it; name a folder that does not exist yet", f.dir)}
 	}
 	if err != nil {
-		return zerolog.Logger{}, err
+		return nil, err
 	}
-	return zerolog.New(w).With().Timestamp().Logger(), f.own(w.Name())
+	return newLateWriter(w), f.own(w.Name())
 }
 
 // startKeeper starts the settings process and has it lock the members.
@@ -473,5 +474,6 @@ func (s *Sweep) close() error {
 		errs = append(errs, s.file.Close())
 	}
 	s.status.stop()
+	s.logFile.Close()
 	return errors.Join(errs...)
 }

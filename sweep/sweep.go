@@ -48,6 +48,7 @@ type Sweep struct {
 	out          folder
 	file         *results.File
 	log          zerolog.Logger
+	logFile      *lateWriter
 	status       *statusFile
 
 	keeper *keeper.Client

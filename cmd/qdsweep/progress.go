@@ -34,15 +34,32 @@ type progress struct {
 	phase   string
 	lastOut time.Time
 	quit    chan struct{}
+
+	events chan sweep.Event
+	shown  chan struct{} // closed when all of them are
 }
 
+const (
+	// eventsKept is what waits for a terminal that is stopped (Ctrl-S) or a reader that does not read (less). The sweep goes on meanwhile: between
+	// its events settings are changed and put back. What comes later than that is not shown.
+	eventsKept = 4096
+	// stopPatience is what such a terminal gets at the end.
+	stopPatience = 2 * time.Second
+)
+
 func newProgress(stderr io.Writer, quiet bool) *progress {
-	p := &progress{w: stderr, quiet: quiet, quit: make(chan struct{}), began: time.Now(), lastOut: time.Now()}
+	p := &progress{w: stderr, quiet: quiet, quit: make(chan struct{}), events: make(chan sweep.Event, eventsKept), shown: make(chan struct{}), began: time.Now(), lastOut: time.Now()}
 	if !quiet && terminal(stderr) {
 		p.bars = mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
 	} else if !quiet {
 		go p.heartbeat()
 	}
+	go func() {
+		defer close(p.shown)
+		for e := range p.events {
+			p.say(p.take(e))
+		}
+	}()
 	return p
 }
 
@@ -55,8 +72,12 @@ func terminal(w io.Writer) bool {
 	return err == nil
 }
 
+// observe is told what happens. It never waits for who reads.
 func (p *progress) observe(e sweep.Event) {
-	p.say(p.take(e))
+	select {
+	case p.events <- e:
+	default:
+	}
 }
 
 // take notes what happened and returns the line to print, "" for none. Printing is the caller's: the bar's display takes its own lock,
@@ -160,8 +181,15 @@ func (p *progress) heartbeat() {
 	}
 }
 
+// stop shows what is left, and ends the display. No event comes any more.
 func (p *progress) stop() {
 	close(p.quit)
+	close(p.events)
+	select {
+	case <-p.shown:
+	case <-time.After(stopPatience):
+		return
+	}
 	if p.bars == nil {
 		return
 	}
