@@ -14,6 +14,7 @@ import (
 
 	"qdsweep/sweep/keeper"
 	"qdsweep/sweep/wire"
+	"qdsweep/sysfs"
 	"qdsweep/sysfs/systest"
 )
 
@@ -212,4 +213,26 @@ func TestMembersChangeBeforeTheClaim(t *testing.T) {
 	assert.Equal(t, ExitNotHere, ExitCode(err), "%v", err)
 	assert.ErrorContains(t, err, "lay on sda")
 	assert.Empty(t, b.machine.Writes())
+}
+
+// Ctrl-C while `restore` waits for a live sweep: 130, and that sweep is not disturbed.
+func TestRestoreInterrupted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("restore is root's")
+	}
+	b := newBench(t, "{queue_depth: [1]}", systest.Disk{Name: "sda", QueueDepth: 32})
+	k, err := (&lines{b: b}).start(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, k.Claim(context.Background(), []keeper.Member{{Name: "sda", Identity: b.machine.Device("sda").Identity}}, 0))
+	_, err = k.Apply(context.Background(), []sysfs.Setting{{Knob: "queue_depth", Level: "1"}})
+	require.NoError(t, err)
+	t.Setenv(testRoot, b.machine.Root())
+	ctx, cancel := context.WithCancelCause(context.Background())
+	time.AfterFunc(500*time.Millisecond, func() { cancel(&SignalError{unix.SIGINT}) })
+	_, err = Restore(ctx, b.state, keeper.RestoreOptions{Wait: time.Minute})
+	require.Error(t, err)
+	assert.Equal(t, 130, ExitCode(err), "%v", err)
+	assert.Equal(t, "1", b.machine.Get("/sys/block/sda/device/queue_depth"))
+	require.NoError(t, k.Close())
+	assert.Equal(t, "32", b.machine.Get("/sys/block/sda/device/queue_depth"))
 }

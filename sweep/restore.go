@@ -24,7 +24,12 @@ func Restore(ctx context.Context, stateDir string, o keeper.RestoreOptions) (fou
 		return nil, err
 	}
 	defer k.Close()
-	return k.RestoreJournal(ctx, o)
+	found, err = k.RestoreJournal(ctx, o)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		// What the keeper has begun it ends, and Close waits for that; only waiting for a sweep is given up.
+		err = fmt.Errorf("%w; what was being put back is, or is still in the journal: sudo qdsweep restore --dry-run", cause)
+	}
+	return found, err
 }
 
 // WriteRestored says of each journal entry what became of it, what state the drive is in, and what to type.

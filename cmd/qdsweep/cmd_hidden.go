@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"qdsweep/sweep/keeper"
 	"qdsweep/sweep/wire"
@@ -21,6 +23,8 @@ func newKeeper(g *globals) *cobra.Command {
 // newWorker is the process that does the I/O.
 func newWorker() *cobra.Command {
 	return &cobra.Command{Use: "worker", Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		// `systemctl stop` sends TERM to main and to us. Main ends us; a worker that dies first would make a failed row of a run that was given up.
+		signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 		conn, err := wire.Inherited()
 		if err != nil {
 			return err
