@@ -73,6 +73,11 @@ func OpenJournal(stateDir string, opts ...JournalOption) (*Journal, error) {
 	if err := j.trustPath(filepath.Dir(dir)); err != nil {
 		return nil, err
 	}
+	if real, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil && real != filepath.Dir(dir) {
+		if err := j.trustPath(real); err != nil { // a link of root's may lead to where somebody else can rename things
+			return nil, err
+		}
+	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, &StateError{Path: dir, Reason: err.Error()}
 	}

@@ -188,6 +188,17 @@ func TestJournalIsNotObeyed(t *testing.T) {
 			})
 		}
 	})
+	t.Run("a link above leads to where others can write", func(t *testing.T) {
+		base := t.TempDir()
+		require.NoError(t, os.MkdirAll(base+"/open/in", 0o755))
+		require.NoError(t, os.Chmod(base+"/open", 0o777))
+		require.NoError(t, os.Symlink("open/in", base+"/link"))
+		_, err := OpenJournal(base+"/link/state", WithOwner(os.Getuid()))
+		var bad *StateError
+		require.ErrorAs(t, err, &bad)
+		assert.Contains(t, err.Error(), "written by others")
+		assert.NoDirExists(t, base+"/open/in/state")
+	})
 	t.Run("a temp that is a link is not written through", func(t *testing.T) {
 		state := stateDir(t)
 		j := openJournal(t, state)
