@@ -243,6 +243,16 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// Figures of the null engine are no drive's, and nobody shall take them for one.
+func TestTheNullEngineIsNamed(t *testing.T) {
+	var n night
+	for i := range 2 {
+		n.run("queue_depth=1", i+1, 1, []string{"randread"}, func(_ string, r *results.Row) { r.Engine, r.IOPS = "null", results.NumOf(1e7) })
+	}
+	got := text(t, n.data(), 200)
+	assert.Equal(t, 1, strings.Count(got, "warning    workload w ran with the engine null, which does no I/O: its figures time qdsweep, not a drive\n"), got)
+}
+
 func TestNoRows(t *testing.T) {
 	d := Data{Name: "demo", Rows: RowsOf(nil), Audit: results.Audit{Planned: 3, Remaining: 3}, Dir: "demo"}
 	golden(t, "none.txt", text(t, d, 80))

@@ -74,7 +74,7 @@ func summarise(d Data) (*summary, error) {
 		}
 	}
 	c := &summariser{summary: s, collect: stats.NewCollector(),
-		sweeps: map[string]*sweepFacts{}, notes: map[noteID]*note{}, okRows: map[stats.PhaseID]int{}}
+		sweeps: map[string]*sweepFacts{}, notes: map[noteID]*note{}, okRows: map[stats.PhaseID]int{}, null: map[string]bool{}}
 	for r, err := range d.Rows() {
 		if err != nil {
 			continue // said above
@@ -103,13 +103,18 @@ type summariser struct {
 	sweeps  map[string]*sweepFacts
 	notes   map[noteID]*note
 	okRows  map[stats.PhaseID]int
-	worst   results.Row // of the run being read
-	clock   time.Time   // where it has got to
+	null    map[string]bool // workloads that did no I/O
+	worst   results.Row     // of the run being read
+	clock   time.Time       // where it has got to
 }
 
 func (c *summariser) add(r results.Row) {
 	c.collect.Add(r)
 	c.facts(r)
+	if r.Engine == "null" && !c.null[r.Workload] {
+		c.null[r.Workload] = true
+		c.warnings = append(c.warnings, "workload "+r.Workload+" ran with the engine null, which does no I/O: its figures time qdsweep, not a drive")
+	}
 	if r.Status == results.OK {
 		c.note(r)
 	}
