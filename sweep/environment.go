@@ -1,10 +1,13 @@
 package sweep
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sort"
 	"time"
+
+	"qdsweep/sysfs"
 )
 
 // start is one entry of environment.json: the machine as it was when the sweep was started (or, later, resumed).
@@ -30,6 +33,8 @@ type consent struct {
 	Allow   []string    `json:"allow,omitempty"`
 	Target  string      `json:"target"`
 	Members []consented `json:"members"`
+	// What was on the target before the first write. Later the target carries what the workloads wrote, which says nothing any more.
+	Contents *sysfs.Contents `json:"contents,omitempty"`
 }
 
 type consented struct {
@@ -38,7 +43,7 @@ type consented struct {
 	Bytes    int64  `json:"bytes"`
 }
 
-func (s *Sweep) recordConsent() error {
+func (s *Sweep) recordConsent(ctx context.Context) error {
 	c := consent{Sweep: s.id, Erase: s.opt.Erase, Target: s.plan.Stack.Target}
 	for thing, yes := range s.opt.Allow {
 		if yes {
@@ -48,6 +53,13 @@ func (s *Sweep) recordConsent() error {
 	sort.Strings(c.Allow)
 	for _, m := range s.plan.Stack.Members {
 		c.Members = append(c.Members, consented{m.Name, string(m.Identity), m.Bytes})
+	}
+	if s.plan.Writes() && s.plan.Stack.Directory == "" {
+		found, err := s.host.Contents(ctx, s.plan.Stack.Device)
+		if err != nil {
+			return fmt.Errorf("record what is on %s before it is overwritten: %w", s.plan.Stack.Device.Path, err)
+		}
+		c.Contents = &found
 	}
 	if err := s.out.saveJSON("consent.json", c, 0o600); err != nil {
 		return fmt.Errorf("record the consent: %w", err)

@@ -66,7 +66,7 @@ func (s *Sweep) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.openFolder(); err != nil {
+	if err := s.openFolder(ctx); err != nil {
 		return err
 	}
 	if s.names, s.probes, err = openProbes(s.plan.Stack.Members); err != nil {
@@ -272,7 +272,7 @@ func (s *Sweep) checkSpace() error {
 	return nil
 }
 
-func (s *Sweep) openFolder() error {
+func (s *Sweep) openFolder(ctx context.Context) error {
 	var err error
 	if s.out, err = createFolder(s.opt.Out); err != nil {
 		return err
@@ -287,7 +287,7 @@ func (s *Sweep) openFolder() error {
 	if err := s.recordEnvironment(); err != nil {
 		return err
 	}
-	if err := s.recordConsent(); err != nil {
+	if err := s.recordConsent(ctx); err != nil {
 		return err
 	}
 	if s.file, err = results.Open(s.out.dir, s.id, append([]results.Option{results.WithOwner(s.out.uid, s.out.gid)}, s.opt.Results...)...); err != nil {

@@ -56,6 +56,7 @@ func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
+	version, commit, _ := identity()
 	shown := newProgress(stderr, o.quiet)
 	outcome, err := sweep.Execute(ctx, p, sysfs.NewHost("/"), sweep.Options{Out: o.out, StateDir: o.stateDir, Erase: o.erase, Allow: allow, Wait: o.wait,
 		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: shown.observe, Results: o.results})

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,28 @@ import (
 	"qdsweep/sysfs"
 )
 
-// Set by the Makefile with -ldflags -X.
+// Set by the Makefile with -ldflags -X; a program that go built by itself knows its commit from the build.
 var (
-	version = "development"
-	commit  = "unknown"
-	date    = "unknown"
+	version = ""
+	commit  = ""
+	date    = ""
 )
+
+// identity is which build this is.
+func identity() (v, c, d string) {
+	v, c, d = version, commit, date
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision" && c == "":
+				c = s.Value[:min(len(s.Value), 12)]
+			case s.Key == "vcs.time" && d == "":
+				d = s.Value
+			}
+		}
+	}
+	return cmp.Or(v, "development"), cmp.Or(c, "unknown"), cmp.Or(d, "unknown")
+}
 
 func main() {
 	// A panic or fatal error must end the process by SIGABRT (134): Go's own exit code for it, 2, means "wrong profile" here.
@@ -117,6 +134,7 @@ Exit codes: 0 fine; 1 internal error; 2 wrong profile or arguments; 3 not here: 
 
 func newRoot(stdout, stderr io.Writer, s seams) *cobra.Command {
 	g := &globals{seams: s}
+	version, commit, date := identity()
 	root := &cobra.Command{
 		Use:   "qdsweep",
 		Short: "does queue depth, write cache, request size or RAID level matter on these drives?",

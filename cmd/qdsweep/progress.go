@@ -89,7 +89,7 @@ func (p *progress) take(e sweep.Event) (text string) {
 	case sweep.Began:
 		p.began, p.total = time.Now(), e.Audit.Planned
 		if p.bars != nil {
-			p.bar = p.bars.AddBar(int64(p.total), mpb.PrependDecorators(decor.CountersNoUnit("run %d of %d ")),
+			p.bar = p.bars.AddBar(int64(p.total), mpb.PrependDecorators(decor.CountersNoUnit("%d of %d runs ")),
 				mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + p.line() })))
 		}
 	case sweep.RunBegan:
