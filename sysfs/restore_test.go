@@ -3,6 +3,7 @@ package sysfs_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -49,7 +50,7 @@ func TestRestore(t *testing.T) {
 		"NVMe":                                  {disk: disk{Transport: "nvme"}, apply: []sysfs.Setting{set("max_sectors_kb", "8"), set("scheduler", "mq-deadline")}},
 		"noncq, new: it cannot be written back": {disk: disk{NoNCQ: true}, apply: []sysfs.Setting{set("queue_depth", "31")}, writes: map[string][]string{}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		inNoTime(t, name, func(t *testing.T) {
 			c.disk.Name = "sda"
 			if c.disk.Transport == "nvme" {
 				c.disk.Name = "nvme0n1"
@@ -153,51 +154,62 @@ func knobNames() (names []string) {
 	return names
 }
 
+// inNoTime is a subtest in which waiting takes no time: for a view of the kernel that never follows the drive, say.
+func inNoTime(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
 func TestRestoreReturnsTheWholeSnapshot(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		pick := func(name string, from ...int) int { return rapid.SampledFrom(from).Draw(rt, name) }
-		disk := systest.Disk{
-			Name: "sda", Transport: rapid.SampledFrom([]string{"ata", "sas"}).Draw(rt, "transport"),
-			WriteCache: rapid.Bool().Draw(rt, "write cache"), NoWriteCache: rapid.Bool().Draw(rt, "no write cache"),
-			QueueDepth: pick("queue_depth", 1, 2, 31, 32), DriveDepth: pick("drive depth", 31, 32),
-			MaxSectorsKB: pick("max_sectors_kb", 64, 512, 1280), DefaultMaxSectorsKB: pick("default", 512, 1280, 4096), MaxHWSectorsKB: pick("hardware", 4096, 32767), HiddenMaxKB: pick("hidden", 0, 1280),
-			ReadAheadKB: pick("read_ahead_kb", 0, 16, 128, 4096), NrRequests: pick("nr_requests", 4, 24, 32, 64),
-			Schedulers: []string{"none", "mq-deadline", "kyber", "bfq"},
-			Scheduler:  rapid.SampledFrom([]string{"none", "mq-deadline", "kyber", "bfq"}).Draw(rt, "scheduler"),
-		}
-		// An override that agrees with the drive cannot be told from none, and costs the whole wait.
-		if rapid.Bool().Draw(rt, "override") {
-			disk.CacheOverride = map[bool]string{true: "write through", false: "write back"}[disk.WriteCache]
-		}
-		disk.QueueDepth = min(disk.QueueDepth, disk.DriveDepth)
-		kernel := rapid.SampledFrom([]systest.Kernel{systest.OldKernel, systest.NewKernel}).Draw(rt, "kernel")
-		m := systest.New(t, kernel, disk)
-		d, ctx := m.Device("sda"), context.Background()
-		before := m.Settings("sda")
-		s, err := d.Snapshot(ctx)
-		require.NoError(rt, err)
-		for range rapid.IntRange(0, 12).Draw(rt, "settings") {
-			k, _ := sysfs.LookupKnob(rapid.SampledFrom(knobNames()).Draw(rt, "knob"))
-			a, err := d.Allowed(ctx, k.Name)
-			if err != nil {
-				require.ErrorIs(rt, err, sysfs.ErrUnsupported)
-				continue
-			}
-			level := ""
-			if a.Levels != nil {
-				level = rapid.SampledFrom(a.Levels).Draw(rt, "level")
-			} else {
-				level = rapid.StringMatching(`[1-9][0-9]{0,4}`).Draw(rt, "level")
-			}
-			if _, err := d.Apply(ctx, sysfs.Setting{Knob: k.Name, Level: level}); err != nil && a.Has(level) && k.Name != "nr_requests" && k.Name != "queue_depth" {
-				rt.Fatalf("%s=%s is allowed (%s), and fails: %v", k.Name, level, a, err)
-			}
-		}
-		require.NoError(rt, d.Restore(ctx, s))
-		require.Equal(rt, before, m.Settings("sda"))
-		moved, err := d.Differences(ctx, s)
-		require.NoError(rt, err)
-		require.Empty(rt, moved)
-		require.Zero(rt, m.Saved("sda"))
+	synctest.Test(t, func(t *testing.T) {
+		alike := struct{ *testing.T }{t} // rapid asks a *testing.T for its deadline, and there is none in here
+		rapid.Check(alike, func(rt *rapid.T) { restoreReturnsTheWholeSnapshot(t, rt) })
 	})
+}
+
+func restoreReturnsTheWholeSnapshot(t *testing.T, rt *rapid.T) {
+	pick := func(name string, from ...int) int { return rapid.SampledFrom(from).Draw(rt, name) }
+	disk := systest.Disk{
+		Name: "sda", Transport: rapid.SampledFrom([]string{"ata", "sas"}).Draw(rt, "transport"),
+		WriteCache: rapid.Bool().Draw(rt, "write cache"), NoWriteCache: rapid.Bool().Draw(rt, "no write cache"),
+		QueueDepth: pick("queue_depth", 1, 2, 31, 32), DriveDepth: pick("drive depth", 31, 32),
+		MaxSectorsKB: pick("max_sectors_kb", 64, 512, 1280), DefaultMaxSectorsKB: pick("default", 512, 1280, 4096), MaxHWSectorsKB: pick("hardware", 4096, 32767), HiddenMaxKB: pick("hidden", 0, 1280),
+		ReadAheadKB: pick("read_ahead_kb", 0, 16, 128, 4096), NrRequests: pick("nr_requests", 4, 24, 32, 64),
+		Schedulers: []string{"none", "mq-deadline", "kyber", "bfq"},
+		Scheduler:  rapid.SampledFrom([]string{"none", "mq-deadline", "kyber", "bfq"}).Draw(rt, "scheduler"),
+	}
+	// An override that agrees with the drive cannot be told from none, and costs the whole wait.
+	if rapid.Bool().Draw(rt, "override") {
+		disk.CacheOverride = map[bool]string{true: "write through", false: "write back"}[disk.WriteCache]
+	}
+	disk.QueueDepth = min(disk.QueueDepth, disk.DriveDepth)
+	kernel := rapid.SampledFrom([]systest.Kernel{systest.OldKernel, systest.NewKernel}).Draw(rt, "kernel")
+	m := systest.New(t, kernel, disk)
+	d, ctx := m.Device("sda"), context.Background()
+	before := m.Settings("sda")
+	s, err := d.Snapshot(ctx)
+	require.NoError(rt, err)
+	for range rapid.IntRange(0, 12).Draw(rt, "settings") {
+		k, _ := sysfs.LookupKnob(rapid.SampledFrom(knobNames()).Draw(rt, "knob"))
+		a, err := d.Allowed(ctx, k.Name)
+		if err != nil {
+			require.ErrorIs(rt, err, sysfs.ErrUnsupported)
+			continue
+		}
+		level := ""
+		if a.Levels != nil {
+			level = rapid.SampledFrom(a.Levels).Draw(rt, "level")
+		} else {
+			level = rapid.StringMatching(`[1-9][0-9]{0,4}`).Draw(rt, "level")
+		}
+		if _, err := d.Apply(ctx, sysfs.Setting{Knob: k.Name, Level: level}); err != nil && a.Has(level) && k.Name != "nr_requests" && k.Name != "queue_depth" {
+			rt.Fatalf("%s=%s is allowed (%s), and fails: %v", k.Name, level, a, err)
+		}
+	}
+	require.NoError(rt, d.Restore(ctx, s))
+	require.Equal(rt, before, m.Settings("sda"))
+	moved, err := d.Differences(ctx, s)
+	require.NoError(rt, err)
+	require.Empty(rt, moved)
+	require.Zero(rt, m.Saved("sda"))
 }
