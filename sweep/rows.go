@@ -43,11 +43,21 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 	effective, differing := effectiveLevels(t)
 	remarks = append(remarks, differing...)
 	base := s.baseRow(t, effective)
+	degraded, syncing := s.arrays()
+	if syncing != "" {
+		t.suspect = append(t.suspect, syncing)
+	}
 	var out []results.Row
 	for _, p := range t.phases {
 		row := base
 		p.spec.Engine = p.result.Engine // what auto was
 		row.AxesEffective = axesInForce(t.run.Cell, effective, &p.spec)
+		if degraded != "" {
+			s.describe(&row, p.spec)
+			row.Phase, row.Status, row.Reason = p.result.Phase, results.Failed, results.JoinReasons(append([]string{degraded}, remarks...)...)
+			out = append(out, row)
+			continue
+		}
 		s.fill(&row, t, p)
 		suspect, remarks := slices.Clone(t.suspect), slices.Clone(remarks)
 		if reason, wrong := cached(p); wrong {
@@ -85,6 +95,19 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 		out = append(out, row)
 	}
 	return out
+}
+
+// arrays says what became of the target's arrays while the run was on. Before it each was whole and at rest: the gate has seen to that.
+func (s *Sweep) arrays() (degraded, syncing string) {
+	for _, a := range s.host.Arrays(s.plan.Stack) {
+		if a.Degraded > 0 {
+			degraded = results.Degraded.With(fmt.Sprintf("%s has lost %d of its %d members", a.Name, a.Degraded, a.Disks))
+		}
+		if a.Syncing() {
+			syncing = results.ForeignIO.With(fmt.Sprintf("%s began a %s", a.Name, a.Sync))
+		}
+	}
+	return degraded, syncing
 }
 
 func (s *Sweep) baseRow(t *transaction, effective map[string]string) results.Row {
@@ -216,7 +239,11 @@ func cached(p phase) (reason string, wrong bool) {
 	return results.Cached.With(text), p.spec.Direct || !writes && p.spec.EachOnce()
 }
 
-func megabytes(bytes int64) string { return strconv.FormatFloat(float64(bytes)/1e6, 'g', 3, 64) }
+// megabytes has three digits, and no exponent.
+func megabytes(bytes int64) string {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(float64(bytes)/1e6, 'e', 2, 64), 64)
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}
 
 // describe fills in what the workload was asked to do.
 func (s *Sweep) describe(r *results.Row, w workload.Spec) {

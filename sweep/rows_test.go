@@ -3,6 +3,7 @@ package sweep
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -80,6 +81,10 @@ func TestAxesInForce(t *testing.T) {
 	assert.Equal(t, "iodepth=32;threads=2", axesInForce(c, nil, nil), "nothing was set, no workload ran")
 }
 
+func TestMegabytes(t *testing.T) {
+	assert.Equal(t, []string{"0", "0.000512", "8.39", "4360", "1230000"}, []string{megabytes(0), megabytes(512), megabytes(8_388_608), megabytes(4_364_500_992), megabytes(1_234_567_000_000)})
+}
+
 func TestReasonsOfAPhase(t *testing.T) {
 	assert.Equal(t, "nothing done: x", failureOf(workload.Result{Err: "x", Idle: true}))
 	assert.Equal(t, "error: x", failureOf(workload.Result{Err: "x"}))
@@ -104,6 +109,32 @@ func TestTheRowOfAFailedPhase(t *testing.T) {
 	errors, _ := r.Errors.Get()
 	assert.Positive(t, errors)
 	assert.Equal(t, []string{"", "", "", "", ""}, []string{r.MBPerS.String(), r.IOPS.String(), r.Seconds.String(), r.Bytes.String(), r.Operations.String()})
+}
+
+// Field case 5: an array that lost a member during the run fails its rows, without a rate.
+func TestAnArrayLosesAMember(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 2]}", systest.Disk{Name: "sda"}, systest.Disk{Name: "sdb"})
+	b.machine.MD("md0", "raid1", "sda", "sdb")
+	b.profile = strings.Replace(b.profile, "device: sda", "device: md0", 1)
+	b.observe = once(working(1), func() { b.machine.Set("/sys/block/md0/md/degraded", "1\n") })
+	o, rows := b.run()
+	require.Len(t, rows, 1)
+	assert.Equal(t, []string{"failed", "r", "randread", "degraded: md0 has lost 1 of its 2 members"}, []string{rows[0].Status, rows[0].Workload, rows[0].Phase, rows[0].Reason})
+	assert.Equal(t, []string{"", "", ""}, []string{rows[0].IOPS.String(), rows[0].Bytes.String(), rows[0].LatMeanUS.String()})
+	assert.True(t, rows[0].Restored)
+	assert.Equal(t, 1, o.Audit.Remaining, "no further run on that array")
+}
+
+// The monthly check of arrays likes to begin in the night, and so in a run.
+func TestAnArrayBeginsToSync(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1]}", systest.Disk{Name: "sda"}, systest.Disk{Name: "sdb"})
+	b.machine.MD("md0", "raid1", "sda", "sdb")
+	b.profile = strings.Replace(b.profile, "device: sda", "device: md0", 1)
+	b.observe = once(working(1), func() { b.machine.Set("/sys/block/md0/md/sync_action", "check\n") })
+	_, rows := b.run()
+	require.Len(t, rows, 1)
+	assert.Equal(t, []string{"suspect", "foreign I/O: md0 began a check"}, []string{rows[0].Status, rows[0].Reason})
+	assert.NotEmpty(t, rows[0].IOPS.String())
 }
 
 // A worker that is slower than slow is a rate of 0, not an unknown one.
