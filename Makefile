@@ -58,9 +58,11 @@ fuzz: go ## each fuzz target for a minute (FUZZ_TIME)
 fuzz-short: go
 	.ci/fuzz 10s
 
-bench: go ## the engines against fio, and the tool's own overhead
+bench: build lab-tools ## the engines against fio, a run's own overhead (in the lab, too), plans, rows: about ten minutes
 	@.ci/install fio
-	go test -run '^$$' -bench '$(BENCH)' ./workload/... ./sweep/...
+	@uname -srm; sed -n 's/^model name.*: //p' /proc/cpuinfo | sort | uniq -c; free -h | sed -n 2p; uptime
+	go test -run '^$$' -bench '$(BENCH)' -timeout 1h ./workload/... ./sweep/...
+	case '$(BENCH)' in .|*Lab*) bin/qdlab test --timeout $(LAB_TIMEOUT) --bench '$(BENCH)' ./sweep ;; esac
 
 demo: build lab-tools ## the project's main job on emulated drives, two minutes; output in ./demo
 	bin/qdlab demo
@@ -68,11 +70,11 @@ demo: build lab-tools ## the project's main job on emulated drives, two minutes;
 lab: build lab-tools ## the lab tier alone: tests as root under a real kernel
 	bin/qdlab test --timeout $(LAB_TIMEOUT) $(LAB)
 
-lab-full: build lab-tools ## the lab tier with its long variants
-	QDSWEEP_LAB=full bin/qdlab test --timeout 2h $(LAB)
+lab-full: build lab-tools ## the lab tier with the long variants of chaos: an hour or two
+	QDSWEEP_CHAOS=long bin/qdlab test --timeout 3h $(LAB)
 
-chaos: build lab-tools ## kill, crash and cut a sweep again and again (QDSWEEP_CHAOS=long)
-	QDSWEEP_CHAOS=long bin/qdlab test --timeout 3h --run '$(or $(RUN),(?i)chaos|kill|crash)' $(LAB)
+chaos: build lab-tools ## only these: kill main 100 times, crash it at 50 file operations, the keeper at every one (RUN=, QDSWEEP_SEED=)
+	QDSWEEP_CHAOS=long bin/qdlab test --timeout 3h --run '$(or $(RUN),(?i)kill|crash)' $(LAB)
 
 clean: ## what make has built (not the lab's kernel in ~/.cache/qdsweep-lab)
 	rm -rf bin .cache demo bench

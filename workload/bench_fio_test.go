@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // numbers are one measurement, ours or fio's.
@@ -47,8 +49,12 @@ func BenchmarkAgainstFio(t *testing.B) {
 
 	idle := fioItself(t, fio)
 	version, _ := exec.Command(fio, "--version").Output()
-	fmt.Printf("ours ÷ %s on %s, %s, direct; %d pairs of %d s; median [95 %% interval of the mean ratio]\n",
-		strings.TrimSpace(string(version)), path, FormatSize(size), pairs, seconds)
+	var u unix.Utsname
+	require.NoError(t, unix.Uname(&u))
+	load, _ := os.ReadFile("/proc/loadavg")
+	fmt.Printf("Linux %s, %d CPUs, load %s; %s, %s, direct; %d pairs of %d s, in turn\n", unix.ByteSliceToString(u.Release[:]), runtime.NumCPU(),
+		strings.Join(strings.Fields(string(load))[:1], ""), path, FormatSize(size), pairs, seconds)
+	fmt.Printf("from column 7 on ours ÷ %s: the median of the pairs [95 %% interval of the mean ratio]\n", strings.TrimSpace(string(version)))
 	fmt.Printf("%-9s %5s %-9s %5s %10s %10s  %-22s %-22s %6s %6s %6s\n",
 		"engine", "depth", "mode", "block", "ours IOPS", "fio IOPS", "IOPS", "CPU/IO", "p50", "p99", "p99.9")
 	for _, c := range []comparison{
