@@ -28,6 +28,8 @@ var (
 	ErrNoDevice = errors.New("no such block device")
 	// ErrUnsupported: this device cannot have that knob or level.
 	ErrUnsupported = errors.New("not supported by this device")
+
+	errCaptured = errors.New("a captured tree takes no commands") // which says nothing of the drive
 )
 
 // attributeDeadline is given to a read or write whose context has no deadline: a frozen queue must
@@ -244,7 +246,7 @@ func (h Host) OpenSG(node string) (sgio.Device, error) {
 	case h.sg != nil:
 		return h.sg(node)
 	case !h.Live():
-		return nil, fmt.Errorf("open %s for SG_IO: a captured tree takes no commands: %w", node, ErrUnsupported)
+		return nil, fmt.Errorf("open %s for SG_IO: %w", node, errCaptured)
 	}
 	return sgio.Open(node)
 }

@@ -132,5 +132,6 @@ func (d Device) knobState(ctx context.Context, knob string) KnobState {
 	case readErr != nil && st.Reason == "":
 		st.Reason = readErr.Error()
 	}
+	st.Reason = strings.TrimPrefix(st.Reason, knob+" of "+d.Name+": ") // both stand beside it
 	return st
 }

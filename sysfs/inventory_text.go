@@ -3,6 +3,7 @@ package sysfs
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -42,12 +43,16 @@ func WriteInventory(w io.Writer, infos []Info, width int, verbose bool) error {
 		}
 	}
 	var b strings.Builder
-	t.write(&b, width, 1, 8)
+	t, left := t.narrowed(width)
+	t.write(&b, width, "MODEL", "USED BY")
+	if len(left) > 0 {
+		notes = append(notes, "for want of width without "+strings.ToLower(strings.Join(left, ", "))+": qdsweep devices -v DEVICE")
+	}
 	for i, n := range notes {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "!%d %s\n", i+1, n)
+		writeNote(&b, fmt.Sprintf("!%d", i+1), n, width)
 	}
 	if verbose {
 		for _, d := range infos {
@@ -100,11 +105,11 @@ func rangeCell(k KnobState) string {
 	case k.Allowed.Levels != nil:
 		return k.Value + " of " + strings.Join(k.Allowed.Levels, " ")
 	}
-	return fmt.Sprintf("%s of %s", k.Value, span(k.Allowed))
+	return fmt.Sprintf("%s of %s", k.Value, k.Allowed.Span())
 }
 
-// span is a range of numbers; a limit that no hardware has (scsi_debug's is 2147483647) is not shown as one.
-func span(a Allowed) string {
+// Span is a range of numbers; a limit that no hardware has (scsi_debug's is 2147483647) is not shown as one.
+func (a Allowed) Span() string {
 	if a.Max >= 1<<30 {
 		return fmt.Sprintf("≥ %d", a.Min)
 	}
@@ -123,6 +128,7 @@ func targetCell(d Info, note func(string) string) string {
 
 func writeKnobs(b *strings.Builder, d Info) {
 	fmt.Fprintf(b, "\n%s  %s  identity %s\n", d.Name, d.Path, orDash(string(d.Device.Identity)))
+	fmt.Fprintf(b, "  model %s  serial %s  wwid %s  by %s\n", orDash(d.Model), orDash(d.Serial), orDash(d.WWID), orDash(d.Driver))
 	names := make([]string, 0, len(d.Knobs))
 	for n := range d.Knobs {
 		names = append(names, n)
@@ -137,7 +143,7 @@ func writeKnobs(b *strings.Builder, d Info) {
 		}
 		allowed := ""
 		if k.Writable {
-			allowed = span(k.Allowed)
+			allowed = k.Allowed.Span()
 			if k.Allowed.Levels != nil {
 				allowed = strings.Join(k.Allowed.Levels, " ")
 			}
@@ -189,20 +195,12 @@ type table [][]string
 
 // write aligns the columns. When a line would be wider than width (0: any), the widest of the shrinkable columns give way, with an
 // ellipsis, and the others keep what they say.
-func (t table) write(b *strings.Builder, width int, shrinkable ...int) {
-	var widths []int
-	for _, row := range t {
-		for i, c := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
-		}
-	}
+func (t table) write(b *strings.Builder, width int, shrinkable ...string) {
+	widths := t.widths()
 	for width > 0 && lineWidth(widths) > width {
 		widest := -1
-		for _, i := range shrinkable {
-			if widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
+		for i := range widths {
+			if slices.Contains(shrinkable, t[0][i]) && widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
@@ -223,6 +221,68 @@ func (t table) write(b *strings.Builder, width int, shrinkable ...int) {
 		b.WriteString(strings.TrimRight(line.String(), " "))
 		b.WriteByte('\n')
 	}
+}
+
+func (t table) widths() (widths []int) {
+	for _, row := range t {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	return widths
+}
+
+// least is how wide the table is when all that can give way has.
+func (t table) least() int {
+	widths := t.widths()
+	for i := range widths {
+		if name := t[0][i]; name == "MODEL" || name == "USED BY" {
+			widths[i] = min(widths[i], narrowest)
+		}
+	}
+	return lineWidth(widths)
+}
+
+// narrowed is the inventory for a terminal that it does not fit: first with shorter headings, then without the columns that tell least about
+// settings. Names are those of the columns that are left out.
+func (t table) narrowed(width int) (fits table, left []string) {
+	if width <= 0 || t.least() <= width {
+		return t, nil
+	}
+	t = slices.Clone(t)
+	t[0] = slices.Clone(t[0])
+	for i, name := range t[0] {
+		if short := map[string]string{"QUEUE_DEPTH": "DEPTH", "WRITE_CACHE": "CACHE", "MAX_SECTORS_KB": "MAX_KB", "AS A TARGET": "TARGET"}[name]; short != "" {
+			t[0][i] = short
+		}
+	}
+	for _, name := range []string{"SERIAL", "BY", "MODEL", "USED BY", "SIZE"} {
+		if t.least() <= width {
+			break
+		}
+		at := slices.Index(t[0], name)
+		for i := range t {
+			t[i] = slices.Delete(slices.Clone(t[i]), at, at+1)
+		}
+		left = append(left, name)
+	}
+	return t, left
+}
+
+// writeNote writes a note, broken at blanks where it is too wide.
+func writeNote(b *strings.Builder, mark, text string, width int) {
+	line := mark
+	for _, word := range strings.Fields(text) {
+		if width > 0 && utf8.RuneCountInString(line+" "+word) > width && line != strings.Repeat(" ", len(mark)) {
+			b.WriteString(line + "\n")
+			line = strings.Repeat(" ", len(mark))
+		}
+		line += " " + word
+	}
+	b.WriteString(line + "\n")
 }
 
 const (

@@ -131,7 +131,7 @@ func (h Host) judgeErase(ctx context.Context, s Stack, in Intent) (refusals []Re
 		return nil, notes
 	}
 	name := s.Device.Name
-	fix := "--erase " + h.EraseArgument(s.Device)
+	fix := "add --erase " + h.EraseArgument(s.Device) + "     (all that is on it is lost)"
 	contents, err := h.Contents(ctx, s.Device)
 	switch {
 	case err != nil:
