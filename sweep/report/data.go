@@ -63,12 +63,15 @@ func Load(paths ...string) (Data, error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return Data{}, err
+			return Data{}, fmt.Errorf("%s: %w", path, bare(err))
 		}
 		if !info.IsDir() {
 			d.Results = append(d.Results, path)
 			known = false
 			continue
+		}
+		if _, err := os.Stat(inDir(path, results.FileName)); err != nil {
+			return Data{}, fmt.Errorf("%s: no output folder of a sweep: its %s: %w", path, results.FileName, bare(err))
 		}
 		d.Results = append(d.Results, inDir(path, results.FileName))
 		n, err := plannedIn(path)
@@ -94,6 +97,15 @@ func Load(paths ...string) (Data, error) {
 		return Data{}, err
 	}
 	return d, nil
+}
+
+// bare is an error without the path, which the text around it has.
+func bare(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
 }
 
 // bearable says whether the rows around an error can be reported all the same.

@@ -24,6 +24,11 @@ func Text(w io.Writer, d Data, width int) error {
 	}
 	p := &page{width: max(width, 40)}
 	p.paragraph("", title(d, s))
+	if len(s.sweeps) > 1 { // the table has only their names
+		for _, f := range s.sweeps {
+			p.paragraph("  ", f.title(f.Sweep))
+		}
+	}
 	if d.Description != "" {
 		p.paragraph("", d.Description)
 	}
@@ -155,7 +160,11 @@ func (p *page) results(d Data, s *summary) {
 	for i, name := range files {
 		words := name
 		if i == len(files)-1 {
-			words += " (" + count(s.rows, "row") + ")"
+			words += " (" + count(s.rows, "row")
+			if len(files) > 1 {
+				words += " in all"
+			}
+			words += ")"
 		}
 		p.line("results    " + words)
 	}

@@ -19,11 +19,15 @@ func title(d Data, s *summary) string {
 	if len(s.sweeps) > 1 {
 		return fmt.Sprintf("%s in %s", count(len(s.sweeps), "sweep"), count(len(d.resultFiles()), "file"))
 	}
-	f := s.sweeps[0]
 	name := d.Name
 	if name == "" {
-		name = f.Sweep
+		name = s.sweeps[0].Sweep
 	}
+	return s.sweeps[0].title(name)
+}
+
+// title says of one sweep on what it ran, under which kernel, and when.
+func (f *sweepFacts) title(name string) string {
 	parts := []string{name + " on " + f.Target}
 	var names []string
 	for _, m := range results.ParseMembers(f.Members) {
