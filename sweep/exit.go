@@ -35,7 +35,7 @@ func (e *RefusedError) Error() string {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		if r.Device != "" {
+		if r.Device != "" && !strings.HasPrefix(r.Reason, r.Device+" ") {
 			b.WriteString(r.Device + ": ")
 		}
 		b.WriteString(r.Reason)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"qdsweep/sysfs"
 )
 
 // folder is a sweep's output folder. Its files are 0644 and belong to the one who called sudo, so that results made as root
@@ -64,7 +66,7 @@ func createFolder(dir string) (folder, error) {
 		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return f, fmt.Errorf("make the output folder: %w", err)
+		return f, &NotHere{[]sysfs.Refusal{{Reason: fmt.Sprintf("make the output folder: %v", err), Fix: "name a folder that can be made with --out"}}}
 	}
 	return f, f.own(dir)
 }

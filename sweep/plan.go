@@ -134,10 +134,18 @@ func (p *Profile) resolve(h sysfs.Host) (stack sysfs.Stack, err error) {
 	}
 	const fix = "qdsweep devices     lists what there is"
 	switch {
+	case p.Target.Directory != "" && err != nil:
+		return stack, &NotHere{[]sysfs.Refusal{{Reason: err.Error(), Fix: "give a directory on a disk that can be driven (--directory)"}}}
 	case errors.Is(err, sysfs.ErrNoDevice):
-		return stack, &NotHere{[]sysfs.Refusal{{Reason: fmt.Sprintf("no such device: %s", p.Target), Fix: fix}}}
+		reason := err.Error()
+		if said, more := strings.CutSuffix(reason, ": "+sysfs.ErrNoDevice.Error()); more && strings.Contains(said, "block device") {
+			reason = said // "is a directory, not a block device" says it
+		}
+		return stack, &NotHere{[]sysfs.Refusal{{Reason: reason, Fix: fix}}}
 	case err != nil:
 		return stack, &NotHere{[]sysfs.Refusal{{Device: p.Target.String(), Reason: err.Error(), Fix: fix}}}
+	case p.Target.Directory == "" && stack.Device.Bytes <= 0:
+		return stack, &NotHere{[]sysfs.Refusal{{Reason: fmt.Sprintf("%s has no size: no medium is in it", stack.Device.Name), Fix: "put one in, or choose another device"}}}
 	}
 	return stack, nil
 }

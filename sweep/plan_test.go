@@ -141,7 +141,7 @@ func TestNoSuchTarget(t *testing.T) {
 	m := newPlanMachine(t)
 	m.disk("sda", planDisk{})
 	_, err := planOf(t, m.host(), "version: 1\nname: a\ntarget: {device: sdz}"+readers, PlanOptions{})
-	assert.Contains(t, notHere(t, err).Error(), "no such device: sdz")
+	assert.Contains(t, notHere(t, err).Error(), "sdz: no such block device")
 	_, err = planOf(t, m.host(), "version: 1\nname: a"+readers, PlanOptions{})
 	var wrong *ProfileErrors
 	require.ErrorAs(t, err, &wrong)

@@ -163,7 +163,7 @@ func canBe(m MemberState) string {
 	case m.Allowed.Levels != nil:
 		return "can be " + strings.Join(m.Allowed.Levels, " ")
 	}
-	return fmt.Sprintf("can be %d-%d", m.Allowed.Min, m.Allowed.Max)
+	return "can be " + m.Allowed.Span()
 }
 
 // perMember is one text where all members agree, else each text with its members.

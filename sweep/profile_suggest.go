@@ -1,5 +1,8 @@
 package sweep
 
+// Closest is the known word that a mistyped one most likely means; "" when none is near.
+func Closest(word string, known []string) string { return closest(word, known) }
+
 // closest is the known word that a mistyped one most likely means; "" when none is near enough to be worth saying.
 func closest(word string, known []string) string {
 	best, bestAt := "", len(word)/3+1

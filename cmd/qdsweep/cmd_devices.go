@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"qdsweep/sweep"
 	"qdsweep/sysfs"
 )
 
@@ -31,22 +35,28 @@ func newDevices(g *globals) *cobra.Command {
 		},
 	}
 	o.addFlags(c)
-	c.Flags().StringVar(&o.sysroot, "sysroot", "/", "read /sys, /proc and /dev of a captured machine below this folder")
+	addSysroot(c, &o.sysroot)
 	return c
 }
 
 func runDevices(ctx context.Context, o devicesOptions, names []string, stdout io.Writer) error {
-	h := sysfs.NewHost(o.sysroot)
+	// Whether a device can be a target does not depend on who looks: `run` needs root, and says so.
+	h, err := captured(o.sysroot, sysfs.WithEUID(0))
+	if err != nil {
+		return err
+	}
 	var infos []sysfs.Info
 	for _, name := range names {
 		info, err := h.Describe(ctx, name)
+		if errors.Is(err, sysfs.ErrNoDevice) {
+			return fmt.Errorf("%w\n  qdsweep devices     lists what there is", err)
+		}
 		if err != nil {
 			return err
 		}
 		infos = append(infos, info)
 	}
 	if len(names) == 0 {
-		var err error
 		if infos, err = h.Inventory(ctx); err != nil {
 			return err
 		}
@@ -56,10 +66,26 @@ func runDevices(ctx context.Context, o devicesOptions, names []string, stdout io
 			if infos == nil {
 				infos = []sysfs.Info{}
 			}
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			return e.Encode(infos)
+			return writeJSON(w, infos)
 		}
-		return sysfs.WriteInventory(w, infos, width(stdout), o.verbose)
+		if err := sysfs.WriteInventory(w, infos, width(stdout), o.verbose); err != nil {
+			return err
+		}
+		if o.sysroot == "/" && os.Geteuid() != 0 {
+			fmt.Fprintln(w, "Seen without root: not what others have open, nor every write cache. All:  sudo qdsweep devices")
+		}
+		return nil
 	})
+}
+
+func addSysroot(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "sysroot", "/", "read /sys, /proc and /dev of a captured machine below this folder")
+}
+
+// captured is the host below a folder. A folder without /sys/block is no machine, and would otherwise be one without drives.
+func captured(sysroot string, opt ...sysfs.Option) (sysfs.Host, error) {
+	if st, err := os.Stat(filepath.Join(sysroot, "sys/block")); sysroot != "/" && (sysroot == "" || err != nil || !st.IsDir()) {
+		return sysfs.Host{}, &sweep.UsageError{Text: fmt.Sprintf("--sysroot %q: no captured machine: there is no folder sys/block in it", sysroot)}
+	}
+	return sysfs.NewHost(sysroot, opt...), nil
 }

@@ -23,26 +23,29 @@ func newPlan(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan PROFILE",
 		Short: "what a sweep would do, and what it needs; changes nothing",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneProfile,
 		Long:  "Expands a profile into its runs on this machine and says what would be set, what cannot be, what it costs, and the command that starts it. Changes nothing." + exitCodes,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
+			if err := o.output.check(); err != nil {
 				return err
 			}
-			o.seedGiven = c.Flags().Changed("seed")
+			o.note(c)
 			o.verbose = g.verbose
 			return doPlan(c.Context(), o, args[0], c.OutOrStdout())
 		},
 	}
 	o.planFlags.addFlags(c)
 	o.output.addFlags(c)
-	c.Flags().StringVar(&o.sysroot, "sysroot", "/", "read /sys, /proc and /dev of a captured machine below this folder")
+	addSysroot(c, &o.sysroot)
 	return c
 }
 
 func doPlan(ctx context.Context, o planOptions, name string, stdout io.Writer) error {
 	// A plan needs no privilege, and says what `run`, as root, would refuse.
-	h := sysfs.NewHost(o.sysroot, sysfs.WithEUID(0))
+	h, err := captured(o.sysroot, sysfs.WithEUID(0))
+	if err != nil {
+		return err
+	}
 	p, err := o.profile(name)
 	if err != nil {
 		return err
@@ -53,7 +56,7 @@ func doPlan(ctx context.Context, o planOptions, name string, stdout io.Writer) e
 	}
 	plan, err := sweep.NewPlan(ctx, p, h, consents)
 	if err != nil {
-		return err
+		return ofShipped(name, err)
 	}
 	if err := plan.Judge(ctx, h, consents); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -16,7 +15,7 @@ func newProfiles() *cobra.Command {
 		Use:   "profiles [NAME]",
 		Short: "the shipped profiles, or the text of one",
 		Long:  "Lists the shipped profiles; with a NAME prints that one, every key explained, to start your own from:\n\n  qdsweep profiles ncq-on-off > mine.yaml" + exitCodes,
-		Args:  cobra.MaximumNArgs(1),
+		Args:  atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -34,7 +33,13 @@ func runProfiles(o output, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return o.write(stdout, func(w io.Writer) error { _, err := w.Write(text); return err })
+		return o.write(stdout, func(w io.Writer) error {
+			if o.format == "json" {
+				return writeJSON(w, map[string]string{"name": args[0], "text": string(text)})
+			}
+			_, err := w.Write(text)
+			return err
+		})
 	}
 	list, err := profiles.List()
 	if err != nil {
@@ -42,9 +47,7 @@ func runProfiles(o output, args []string, stdout io.Writer) error {
 	}
 	return o.write(stdout, func(w io.Writer) error {
 		if o.format == "json" {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			return e.Encode(list)
+			return writeJSON(w, list)
 		}
 		for _, p := range list {
 			fmt.Fprintf(w, "%-16s %s\n", p.Name, p.Description)

@@ -14,7 +14,7 @@ func newReport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report DIR|CSV…",
 		Short: "the table of a sweep's results",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  someResults,
 		Long:  "Prints the summary table of one or more output folders or results.csv files." + exitCodes,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {

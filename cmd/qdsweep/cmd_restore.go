@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +24,7 @@ func newRestore(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore",
 		Short: "put back what a dead sweep left changed",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		Long:  "Puts back, by the journal, what a sweep changed and could not restore: after a SIGKILL of both its processes, or a power loss. Drives are found by identity, whatever their names are now.\n" + exitCodes,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -39,6 +42,13 @@ func newRestore(g *globals) *cobra.Command {
 }
 
 func runRestore(ctx context.Context, o restoreOptions, stateDir string, stdout io.Writer) error {
+	if o.Wait < 0 {
+		return &sweep.UsageError{Text: fmt.Sprintf("--wait %s: 0s at least", o.Wait)}
+	}
+	// A mistyped folder must not be made, and then be said to have nothing to restore.
+	if _, err := os.Stat(stateDir); stateDir != sweep.DefaultStateDir && errors.Is(err, fs.ErrNotExist) {
+		return &sweep.UsageError{Text: fmt.Sprintf("--state-dir %s: there is no such folder; leave the flag out for %s", stateDir, sweep.DefaultStateDir)}
+	}
 	found, err := sweep.Restore(ctx, stateDir, o.RestoreOptions)
 	if err != nil {
 		return err
@@ -50,9 +60,7 @@ func runRestore(ctx context.Context, o restoreOptions, stateDir string, stdout i
 		if found == nil {
 			found = []keeper.EntryOutcome{}
 		}
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(found)
+		return writeJSON(w, found)
 	})
 	if err != nil {
 		return err

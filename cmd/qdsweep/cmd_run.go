@@ -27,13 +27,13 @@ func newRun(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run PROFILE",
 		Short: "the sweep: settings, workload, rows, everything put back",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneProfile,
 		Long:  "Runs a profile's sweep. Every setting it changes is journalled first and put back after each run, also after Ctrl-C, a crash or a kill." + exitCodes,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
+			if err := o.output.check(); err != nil {
 				return err
 			}
-			o.seedGiven = c.Flags().Changed("seed")
+			o.note(c)
 			return doRun(c.Context(), o, args[0], c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
@@ -49,6 +49,12 @@ func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
+	if o.given["out"] && o.out == "" {
+		return &sweep.UsageError{Text: "--out is empty (a shell variable that is not set?); name a folder, or leave the flag out"}
+	}
+	if o.wait < 0 {
+		return &sweep.UsageError{Text: fmt.Sprintf("--wait %s: 0s at least", o.wait)}
+	}
 	if o.out == "" {
 		o.out = sweep.DefaultOut(p.Name, time.Now())
 	}
@@ -62,7 +68,7 @@ func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Wri
 		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: shown.observe, Results: o.results})
 	shown.stop()
 	if err != nil {
-		return err
+		return ofShipped(name, err)
 	}
 	if err := o.summarise(outcome, stdout); err != nil {
 		fmt.Fprintf(stderr, "qdsweep: the summary could not be made: %v\n  the rows are in %s\n", err, outcome.Dir)

@@ -147,20 +147,19 @@ func newRoot(stdout, stderr io.Writer, s seams) *cobra.Command {
 		Version:       fmt.Sprintf("%s (commit %s, %s)", version, commit, date),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          knownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetVersionTemplate("qdsweep {{.Version}}\n")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &sweep.UsageError{Text: fmt.Sprintf("%v\n  %s --help lists the flags", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	f := root.PersistentFlags()
 	f.StringVar(&g.stateDir, "state-dir", sweep.DefaultStateDir, "journal and locks")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "only results and errors")
 	f.BoolVarP(&g.verbose, "verbose", "v", false, "say more")
 	root.AddCommand(newDevices(g), newPlan(g), newRun(g), newRestore(g), newReport(), newProfiles(), newKeeper(g), newWorker())
+	root.SetHelpCommand(newHelp())
 	asUsage(root)
 	return root
 }
@@ -173,7 +172,7 @@ func asUsage(c *cobra.Command) {
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
-			return &sweep.UsageError{Text: fmt.Sprintf("%v\n  usage: %s", err, c.UseLine())}
+			return &sweep.UsageError{Text: fmt.Sprintf("%v\n  usage: %s     (%s --help says more)", err, c.UseLine(), c.CommandPath())}
 		}
 		return nil
 	}

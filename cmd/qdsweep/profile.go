@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"qdsweep/profiles"
 	"qdsweep/sweep"
@@ -22,7 +25,7 @@ type planFlags struct {
 	timeout           time.Duration
 	erase, allow      []string
 
-	seedGiven bool
+	given map[string]bool // flags that are on the command line, whatever their value
 }
 
 func (o *planFlags) addFlags(c *cobra.Command) {
@@ -36,6 +39,37 @@ func (o *planFlags) addFlags(c *cobra.Command) {
 	f.StringArrayVar(&o.allow, "allow", nil, "raise, shared-disk or volatile-state; repeatable")
 }
 
+// note remembers which flags were given: 0 and "" are values, too.
+func (o *planFlags) note(c *cobra.Command) {
+	o.given = map[string]bool{}
+	c.Flags().Visit(func(f *pflag.Flag) { o.given[f.Name] = true })
+}
+
+// refuseEmpty refuses what would be taken for a flag that is not there: `--device "$DISK"` with DISK unset must not drive the profile's target.
+func (o *planFlags) refuseEmpty() error {
+	var wrong []string
+	for _, f := range []struct{ name, value string }{{"device", o.device}, {"directory", o.directory}} {
+		if o.given[f.name] && f.value == "" {
+			wrong = append(wrong, fmt.Sprintf("--%s is empty (a shell variable that is not set?); name one, or leave the flag out", f.name))
+		}
+	}
+	if o.given["repeats"] && o.repeats == 0 {
+		wrong = append(wrong, "--repeats 0: 1 replicate at least; leave the flag out for the profile's")
+	}
+	if o.given["timeout"] && o.timeout == 0 {
+		wrong = append(wrong, "--timeout 0s: a run cannot be without an end; 1s at least, or leave the flag out for the profile's")
+	}
+	for _, e := range o.erase {
+		if e == "" {
+			wrong = append(wrong, "--erase is empty (a shell variable that is not set?); name the very device that may be overwritten")
+		}
+	}
+	if len(wrong) > 0 {
+		return &sweep.UsageError{Text: strings.Join(wrong, "\n")}
+	}
+	return nil
+}
+
 // consents are the --allow words as a set; a word that means nothing is an error, for its user believes that it does something.
 func (o *planFlags) consents() (map[string]bool, error) {
 	known := []string{"raise", "shared-disk", "volatile-state"}
@@ -46,7 +80,7 @@ func (o *planFlags) consents() (map[string]bool, error) {
 			found = found || a == k
 		}
 		if !found {
-			return nil, &sweep.UsageError{Text: fmt.Sprintf("--allow %s: there is no such consent; %s", a, strings.Join(known, ", "))}
+			return nil, &sweep.UsageError{Text: fmt.Sprintf("--allow %s: there is no such consent; there are %s, each with an --allow of its own", a, strings.Join(known, ", "))}
 		}
 		set[a] = true
 	}
@@ -55,12 +89,15 @@ func (o *planFlags) consents() (map[string]bool, error) {
 
 // profile reads the profile and puts the flags in.
 func (o *planFlags) profile(name string) (*sweep.Profile, error) {
+	if err := o.refuseEmpty(); err != nil {
+		return nil, err
+	}
 	p, err := readProfile(name)
 	if err != nil {
 		return nil, err
 	}
 	over := sweep.Overrides{Device: o.device, Directory: o.directory, Repeats: o.repeats, Timeout: o.timeout}
-	if o.seedGiven {
+	if o.given["seed"] {
 		over.Seed = &o.seed
 	}
 	if err := p.Override(over); err != nil {
@@ -71,30 +108,69 @@ func (o *planFlags) profile(name string) (*sweep.Profile, error) {
 
 // readProfile takes a name with `/` or `.yaml` (`.yml`) for a file, else for a shipped profile.
 func readProfile(name string) (*sweep.Profile, error) {
-	var r io.Reader
-	if strings.Contains(name, "/") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, &sweep.UsageError{Text: fmt.Sprintf("profile %s: %v", name, err)}
-		}
-		defer f.Close()
-		r = f
-	} else {
+	if !isFile(name) {
 		text, err := openShipped(name)
 		if err != nil {
 			return nil, err
 		}
-		r = bytes.NewReader(text)
+		return sweep.ReadProfile(name, bytes.NewReader(text))
 	}
-	return sweep.ReadProfile(name, r)
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, unreadable(name, err)
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return nil, &sweep.UsageError{Text: fmt.Sprintf("profile %s: that is a folder; name the file in it, such as %s", name, filepath.Join(name, "profile.yaml"))}
+	}
+	p, err := sweep.ReadProfile(name, f)
+	var wrong *sweep.ProfileErrors
+	if err != nil && !errors.As(err, &wrong) {
+		return nil, unreadable(name, err)
+	}
+	return p, err
+}
+
+func isFile(name string) bool {
+	return strings.Contains(name, "/") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// unreadable is a profile that is no text to be judged; err's own words for it repeat the name.
+func unreadable(name string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &sweep.UsageError{Text: fmt.Sprintf("profile %s: %v\n  `qdsweep profiles` lists the shipped ones", name, err)}
 }
 
 func openShipped(name string) ([]byte, error) {
 	text, err := profiles.Open(name)
-	if err != nil {
-		return nil, &sweep.UsageError{Text: fmt.Sprintf("%v\n  shipped are %s; a file's name has a `/` or ends in .yaml", err, strings.Join(profiles.Names(), ", "))}
+	if err == nil {
+		return text, nil
 	}
-	return text, nil
+	said := err.Error()
+	switch near := sweep.Closest(name, profiles.Names()); {
+	case exists(name):
+		said += fmt.Sprintf("; the file of that name here is %s", quoted("./"+name))
+	case near != "":
+		said += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return nil, &sweep.UsageError{Text: fmt.Sprintf("%s\n  shipped are %s; a file's name has a `/` or ends in .yaml", said, strings.Join(profiles.Names(), ", "))}
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return name != "" && err == nil
+}
+
+// ofShipped adds to what is wrong with a shipped profile that it cannot be edited where it is.
+func ofShipped(name string, err error) error {
+	var wrong *sweep.ProfileErrors
+	if err == nil || isFile(name) || !errors.As(err, &wrong) || strings.Contains(err.Error(), "names no target") {
+		return err
+	}
+	return &sweep.UsageError{Text: fmt.Sprintf("%v\n  to change a shipped profile: qdsweep profiles %s > mine.yaml", err, name)}
 }
 
 // numbers are the flags with a number or duration that were given, as words of a command.
@@ -103,7 +179,7 @@ func (o planFlags) numbers() []string {
 	if o.repeats != 0 {
 		words = append(words, "--repeats", fmt.Sprint(o.repeats))
 	}
-	if o.seedGiven {
+	if o.given["seed"] {
 		words = append(words, "--seed", fmt.Sprint(o.seed))
 	}
 	if o.timeout != 0 {

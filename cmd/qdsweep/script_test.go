@@ -1,0 +1,109 @@
+//go:build !lab
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"qdsweep/sysfs/systest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"qdsweep": main})
+}
+
+// TestCommandLine plays testdata/script: what is typed, what is answered, the exit code. $MACHINE is a captured machine with a free SATA
+// disk sda, one with a mounted file system sdb, a SAS disk sdc, and an NVMe drive.
+func TestCommandLine(t *testing.T) {
+	machine := systest.New(t,
+		systest.Disk{Name: "sda", Model: "ST1000NM0033-9ZM", Serial: "Z1W0AAAA", WWID: "naa.5000c50000000001"},
+		systest.Disk{Name: "sdb", Model: "ST1000NM0033-9ZM", Serial: "Z1W0BBBB", WWID: "naa.5000c50000000002"},
+		systest.Disk{Name: "sdc", Transport: "sas", Model: "ST600MM0006", Serial: "S0M0CCCC", WWID: "naa.5000c50000000003"},
+		systest.Disk{Name: "nvme0n1", Transport: "nvme", Model: "FAST1T", Serial: "N1"},
+	)
+	machine.Mount("sdb", "/srv", "ext4")
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("MACHINE", machine.Root())
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keys": keys},
+		Condition: func(cond string) (bool, error) {
+			return cond == "root" && os.Geteuid() == 0, nil
+		},
+	})
+}
+
+// exits runs a command that must end with this very code: exits CODE COMMAND [ARGUMENT…].
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARGUMENT…]")
+	}
+	code := "0"
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		code = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if code != args[0] {
+		ts.Fatalf("%s ended with %s, not %s", strings.Join(args[1:], " "), code, args[0])
+	}
+}
+
+// keys compares the keys of a JSON object, or of each object of an array: keys FILE NAME…; FILE may be stdout.
+func keys(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: keys FILE NAME…")
+	}
+	decode := json.NewDecoder(bytes.NewReader([]byte(ts.ReadFile(args[0]))))
+	var all []map[string]json.RawMessage
+	var one json.RawMessage
+	ts.Check(decode.Decode(&one))
+	if decode.More() {
+		ts.Fatalf("%s holds more than one JSON value", args[0])
+	}
+	if json.Unmarshal(one, &all) != nil {
+		all = make([]map[string]json.RawMessage, 1)
+		ts.Check(json.Unmarshal(one, &all[0]))
+	}
+	want := append([]string{}, args[1:]...)
+	sort.Strings(want)
+	for _, object := range all {
+		var got []string
+		for k := range object {
+			got = append(got, k)
+		}
+		sort.Strings(got)
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			ts.Fatalf("%s has the keys\n  %s, not\n  %s", args[0], strings.Join(got, " "), strings.Join(want, " "))
+		}
+	}
+}
+
+// Every command that is shown has help with the exit codes, and fits a terminal.
+func TestHelpFits(t *testing.T) {
+	var out bytes.Buffer
+	for _, c := range newRoot(&out, &out, seams{}).Commands() {
+		if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		out.Reset()
+		require.Equal(t, 0, run(t.Context(), []string{c.Name(), "--help"}, &out, &out, seams{}))
+		require.Contains(t, out.String(), "Exit codes: 0 fine", c.Name())
+	}
+}
+
+// A file of the scripts that no longer is a profile would make them pass for the wrong reason.
+func TestScriptsAreThere(t *testing.T) {
+	found, err := filepath.Glob("testdata/script/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+}
