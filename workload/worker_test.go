@@ -95,7 +95,7 @@ func whenBusy(t *testing.T) (*Worker, *[]int, <-chan struct{}) {
 func TestCancelledRunIsKilledAndTheWorkerReplaced(t *testing.T) {
 	w, pids, busy := whenBusy(t)
 	device := fileTarget(t, 1<<20)
-	s := spec(t, "io", "engine=null", "runtime=1ms")
+	s := spec(t, "io", "engine=null", "runtime=0")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("interrupted")
 	first := w.PID()
