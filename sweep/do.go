@@ -8,7 +8,6 @@ import (
 
 	"qdsweep/sweep/keeper"
 	"qdsweep/sweep/results"
-	"qdsweep/sysfs"
 	"qdsweep/workload"
 )
 
@@ -21,65 +20,6 @@ const (
 	// reviveLimit bounds the start of another keeper, its wait for the dead one's locks (twice 10 s), and one restore.
 	reviveLimit = restoreLimit + 75*time.Second
 )
-
-// transaction is one run from its gate to its rows. Its steps are sticky: once it has ended, the steps that would touch or measure
-// something do nothing, and what must happen all the same (restore) happens.
-type transaction struct {
-	run     Run
-	specs   []workload.Spec
-	set     []sysfs.Setting
-	started time.Time
-	mono    int64 // CLOCK_MONOTONIC at started, ns: tells a step of the wall clock from time that passed
-	until   time.Time
-
-	touched  bool // something may have been changed: it has to be put back
-	applied  []keeper.Applied
-	phases   []phase
-	failed   *failure // what makes the run's row failed
-	skipped  string
-	suspect  []string // reasons that make every row suspect
-	remarks  []string // reasons that leave the rows ok
-	drain    time.Duration
-	drained  bool
-	restored bool
-
-	end error // the run is given up: it gets no row and is remaining
-}
-
-// phase is a result of the workload with what the members were seen doing in its window.
-type phase struct {
-	spec   workload.Spec
-	result workload.Result
-	seen   summary
-}
-
-// failure is why a run failed: the workload it happened in, nil before any, the reason for the row, and the phase's result where it got that far.
-type failure struct {
-	spec   *workload.Spec
-	reason string
-	result workload.Result
-}
-
-// errEnd ends the sweep (on this target) after the current run; its runs not reached are remaining.
-type errEnd struct{ reason string }
-
-func (e *errEnd) Error() string { return e.reason }
-
-// measuring says that the run is still to be worked on.
-func (t *transaction) measuring() bool { return t.end == nil && t.failed == nil && t.skipped == "" }
-
-func (t *transaction) fail(spec *workload.Spec, reason string) {
-	if t.failed == nil {
-		t.failed = &failure{spec: spec, reason: reason}
-	}
-}
-
-// failPhase is fail with what the worker says of the phase.
-func (t *transaction) failPhase(spec *workload.Spec, r workload.Result) {
-	if t.failed == nil {
-		t.failed = &failure{spec, failureOf(r), r}
-	}
-}
 
 // do is one run, as one transaction (design section 4). The numbers are the design's.
 func (s *Sweep) do(ctx context.Context, r Run) error {
