@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	systest.InMemory()
 	os.Exit(m.Run())
 }
 
@@ -63,6 +64,11 @@ func newBench(t *testing.T, matrix string, parts ...systest.Part) *bench {
 	b.profile = "version: 1\nname: bench\ntarget: {device: sda}\nmatrix: " + matrix + "\nrepeats: 1\nsettle: 0s\norder: sequential\n" +
 		"workloads:\n  - {name: r, type: io, mode: randread, engine: psync, runtime: 0s, size: 1m}\n"
 	return b
+}
+
+// on makes another device the target.
+func (b *bench) on(device string) {
+	b.profile = strings.Replace(b.profile, "device: sda", "device: "+device, 1)
 }
 
 func (b *bench) read() *Profile {
