@@ -21,12 +21,14 @@ import (
 
 	"qdsweep/sweep/wire"
 	"qdsweep/sysfs"
+	"qdsweep/sysfs/systest"
 )
 
 // This binary is also main, the keeper and a worker: real processes on a tree of plain files, killed for real.
 func TestMain(m *testing.M) {
 	role := os.Getenv("KEEPER_TEST_ROLE")
 	if role == "" {
+		systest.InMemory()
 		os.Exit(m.Run())
 	}
 	var p plot
