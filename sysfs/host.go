@@ -78,6 +78,9 @@ func WithBlkid(program string) Option {
 
 // NewHost gives the machine whose /sys, /proc and /dev lie below root: "/" is the running one.
 func NewHost(root string, opts ...Option) Host {
+	if abs, err := filepath.Abs(root); err == nil { // real paths are compared with it
+		root = abs
+	}
 	h := Host{root: filepath.Clean(root), patience: 2 * time.Second}
 	h.realRoot = h.root
 	if real, err := filepath.EvalSymlinks(h.root); err == nil {

@@ -45,14 +45,15 @@ func WriteInventory(w io.Writer, infos []Info, width int, verbose bool) error {
 	var b strings.Builder
 	t, left := t.narrowed(width)
 	t.write(&b, width, "MODEL", "USED BY")
-	if len(left) > 0 {
-		notes = append(notes, "for want of width without "+strings.ToLower(strings.Join(left, ", "))+": qdsweep devices -v DEVICE")
-	}
 	for i, n := range notes {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
 		writeNote(&b, fmt.Sprintf("!%d", i+1), n, width)
+	}
+	if len(left) > 0 {
+		b.WriteByte('\n')
+		writeNote(&b, "Too narrow for", strings.ToLower(strings.Join(left, ", "))+": -v has all", width)
 	}
 	if verbose {
 		for _, d := range infos {

@@ -45,9 +45,9 @@ func TestInventoryFits(t *testing.T) {
 			}
 			assert.Contains(t, table, c.heading)
 			if c.without == "" {
-				assert.NotContains(t, table, "for want of width")
+				assert.NotContains(t, table, "Too narrow")
 			} else {
-				assert.Contains(t, table, "for want of width without "+c.without)
+				assert.Contains(t, table, "Too narrow for "+c.without)
 			}
 			assert.Contains(t, table, "32 of 1-32")
 		})
