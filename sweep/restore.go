@@ -64,8 +64,8 @@ func WriteRestored(w io.Writer, found []keeper.EntryOutcome) error {
 		for _, c := range o.ByHand {
 			fmt.Fprintf(&b, "  by hand: %s\n", c)
 		}
-		if o.PID != 0 {
-			fmt.Fprintf(&b, "  the sweep that has it is pid %d\n", o.PID)
+		if pid := fmt.Sprintf("pid %d", o.PID); o.PID != 0 && !strings.Contains(o.Reason, pid) {
+			fmt.Fprintf(&b, "  the sweep that has it is %s\n", pid)
 		}
 		if o.Next != "" {
 			fmt.Fprintf(&b, "  next: %s\n", o.Next)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -63,18 +65,36 @@ func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Wri
 		return err
 	}
 	version, commit, _ := identity()
-	shown := newProgress(stderr, o.quiet)
+	shown := newProgress(stderr, o.quiet, o.verbose)
 	outcome, err := sweep.Execute(ctx, p, sysfs.NewHost("/"), sweep.Options{Out: o.out, StateDir: o.stateDir, Erase: o.erase, Allow: allow, Wait: o.wait,
 		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: shown.observe, Results: o.results})
 	shown.stop()
 	if err != nil {
-		return ofShipped(name, err)
+		return ofShipped(name, o.asRoot(name, err))
 	}
 	if err := o.summarise(outcome, stdout); err != nil {
 		fmt.Fprintf(stderr, "qdsweep: the summary could not be made: %v\n  the rows are in %s\n", err, outcome.Dir)
 	}
 	complain(stderr, outcome)
 	return exit(outcome.ExitCode())
+}
+
+// asRoot puts the whole command where a refusal can only say that sudo is missing.
+func (o *runOptions) asRoot(name string, err error) error {
+	var refused *sweep.RefusedError
+	if os.Geteuid() == 0 || !errors.As(err, &refused) {
+		return err
+	}
+	command := runCommand(name, o.planFlags)
+	if o.given["out"] {
+		command += " --out " + quoted(o.out)
+	}
+	for i := range refused.Refusals {
+		if strings.HasPrefix(refused.Refusals[i].Fix, "type: sudo") {
+			refused.Refusals[i].Fix = command
+		}
+	}
+	return err
 }
 
 // summarise prints the table and the audit on stdout.

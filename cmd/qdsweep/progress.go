@@ -24,6 +24,7 @@ type progress struct {
 	w     io.Writer
 	total int
 	quiet bool
+	every bool // a line for every run, however short, and above the bar, too
 
 	bars *mpb.Progress
 	bar  *mpb.Bar
@@ -47,8 +48,8 @@ const (
 	stopPatience = 2 * time.Second
 )
 
-func newProgress(stderr io.Writer, quiet bool) *progress {
-	p := &progress{w: stderr, quiet: quiet, quit: make(chan struct{}), events: make(chan sweep.Event, eventsKept), shown: make(chan struct{}), began: time.Now(), lastOut: time.Now()}
+func newProgress(stderr io.Writer, quiet, verbose bool) *progress {
+	p := &progress{w: stderr, quiet: quiet, every: verbose, quit: make(chan struct{}), events: make(chan sweep.Event, eventsKept), shown: make(chan struct{}), began: time.Now(), lastOut: time.Now()}
 	if !quiet && terminal(stderr) {
 		p.bars = mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
 	} else if !quiet {
@@ -105,7 +106,7 @@ func (p *progress) take(e sweep.Event) (text string) {
 		status := results.RunStatus(e.Rows)
 		if status != results.OK {
 			text = fmt.Sprintf("%s  %s: %s", status, e.Run.ID, worstReason(e.Rows))
-		} else if p.bars == nil && time.Since(p.lastOut) >= time.Second {
+		} else if p.every || p.bars == nil && time.Since(p.lastOut) >= time.Second {
 			text = fmt.Sprintf("run %d of %d  %s  ok, %s%s", p.done, p.total, e.Run.ID, e.Took.Round(100*time.Millisecond), p.left())
 		}
 	case sweep.RunAbandoned:

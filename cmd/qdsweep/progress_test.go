@@ -27,7 +27,7 @@ func (s *stopped) Write(p []byte) (int, error) {
 // A terminal that is stopped must not stop the sweep: between two events settings are changed.
 func TestAStoppedTerminalStopsNothing(t *testing.T) {
 	s := &stopped{hold: make(chan struct{})}
-	p := newProgress(s, false)
+	p := newProgress(s, false, false)
 	for range 2 * eventsKept {
 		p.observe(sweep.Event{Kind: sweep.Note, Text: "one"})
 	}

@@ -287,9 +287,9 @@ func (s *server) forget(ctx context.Context, entries []Entry, o RestoreOptions) 
 		if _, ok := byKey[key]; !ok {
 			there := "it is empty"
 			if len(keys) > 0 {
-				there = "there are " + strings.Join(keys, ", ")
+				there = "there are '" + strings.Join(keys, "', '") + "'"
 			}
-			return nil, fmt.Errorf("forget '%s': no such entry in the journal: %s", key, there)
+			return nil, &StateError{Path: s.j.dir, Reason: fmt.Sprintf("its journal has no entry '%s' to forget: %s", key, there)}
 		}
 	}
 	all := []EntryOutcome{}
