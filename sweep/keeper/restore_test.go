@@ -154,7 +154,7 @@ func TestForget(t *testing.T) {
 
 	k := serve(t, m.Host(), openJournal(t, state), Options{})
 	_, err := k.RestoreJournal(context.Background(), RestoreOptions{Forget: []string{"wwid:x"}})
-	require.ErrorContains(t, err, "there are "+string(c))
+	require.ErrorContains(t, err, "there are '"+string(c)+"'")
 }
 
 func TestRestoreOfADamagedEntry(t *testing.T) {
