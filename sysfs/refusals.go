@@ -141,5 +141,9 @@ func (h Host) judgeErase(ctx context.Context, s Stack, in Intent) (refusals []Re
 	case consent == ByName:
 		return []Refusal{{name, fmt.Sprintf("%s holds %s, so its name alone does not do for --erase", name, contents.Text()), fix}}, notes
 	}
-	return []Refusal{{name, fmt.Sprintf("a workload overwrites %s, which holds %s, and no --erase names it", name, contents.Text()), fix}}, notes
+	given := ""
+	if len(in.Erase) > 0 {
+		given = fmt.Sprintf(" (%s does not)", strings.Join(in.Erase, ", "))
+	}
+	return []Refusal{{name, fmt.Sprintf("a workload overwrites %s, which holds %s, and no --erase names it%s", name, contents.Text(), given), fix}}, notes
 }

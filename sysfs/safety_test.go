@@ -320,7 +320,7 @@ func TestJudgeErase(t *testing.T) {
 		{"data, by serial", []func(*tree){data(0), func(tr *tree) { tr.file(tr.devPath["sdb"]+"/serial", "S123\n") }}, "serial:S123", ""},
 		{"data, by name and size, though it has an identity", []func(*tree){data(0)}, "sdb:1048576000", "its name alone does not do"},
 		{"no identity: name and size", []func(*tree){data(0), nameless}, "sdb:1048576000", ""},
-		{"no identity: name and a wrong size", []func(*tree){data(0), nameless}, "sdb:1048576001", "no --erase names it"},
+		{"no identity: name and a wrong size", []func(*tree){data(0), nameless}, "sdb:1048576001", "no --erase names it (sdb:1048576001 does not)"},
 		{"no identity: name", []func(*tree){data(0), nameless, func(tr *tree) {
 			require.NoError(tr.t, os.Remove(filepath.Join(tr.root, "/dev/disk/by-id/ata-DISK_sdb")))
 		}}, "sdb", "--erase sdb:1048576000"},
