@@ -72,10 +72,15 @@ func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Wri
 	if err != nil {
 		return ofShipped(name, o.asRoot(name, err))
 	}
+	unsaid := false // what was to be in a file, and who waits for that must not find 0
 	if err := o.summarise(outcome, stdout); err != nil {
-		fmt.Fprintf(stderr, "qdsweep: the summary could not be made: %v\n  the rows are in %s\n", err, outcome.Dir)
+		unsaid = o.file != ""
+		fmt.Fprintf(stderr, "qdsweep: the summary could not be made: %v\n  the rows are in %s: qdsweep report %s\n", err, outcome.Dir, quoted(outcome.Dir))
 	}
 	complain(stderr, outcome)
+	if unsaid && outcome.ExitCode() == sweep.ExitOK {
+		return exit(sweep.ExitInternal)
+	}
 	return exit(outcome.ExitCode())
 }
 
