@@ -54,7 +54,6 @@ func (s *Sweep) underKeeper(ctx context.Context) (context.Context, func()) {
 
 func (s *Sweep) begin(r Run) *transaction {
 	t := &transaction{run: r, set: r.Cell.Settings(), started: time.Now(), mono: workload.Monotonic(), skipped: r.Skip}
-	t.until = t.started.Add(s.timeout())
 	specs, err := r.Cell.Specs(s.plan.Profile.Workloads)
 	if err != nil { // the plan has checked every cell
 		t.fail(nil, results.Error.With(err.Error()))
@@ -83,6 +82,7 @@ func (s *Sweep) gate(ctx context.Context, t *transaction) {
 		t.end = err
 		return
 	}
+	t.until = time.Now().Add(s.timeout()) // the wait is bounded by itself, and is none of the run's time
 	refusals, err := s.host.Recheck(ctx, s.plan.Stack, s.intent())
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		t.end = cause // a signal, or a dead keeper, says nothing of the target
@@ -209,6 +209,8 @@ func (s *Sweep) problem(ctx context.Context, t *transaction, spec *workload.Spec
 		s.lost = fmt.Sprintf("%s: a request is stuck in the kernel", s.plan.Stack.Target)
 	case errors.Is(cause, errTimeout):
 		t.fail(spec, results.Timeout.With(fmt.Sprintf("the run took longer than %v", s.timeout())))
+	case cause == nil && s.keeperDead(): // and the context is about to end for it
+		t.end = keeper.ErrKeeperDied
 	case cause == nil && errors.Is(err, context.DeadlineExceeded): // the workload's own
 		t.fail(spec, results.Timeout.With(err.Error()))
 	case cause == nil && errors.Is(err, workload.ErrDied):

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +24,38 @@ import (
 
 // lines keeps the lines to the keepers that a sweep starts; closing one is that keeper's death.
 type lines struct {
-	b   *bench
-	all []*wire.Conn
-	j   func(*keeper.Journal)
+	b    *bench
+	all  []*wire.Conn
+	gone []func() // waits until that keeper is gone, for itself and for main
+	j    func(*keeper.Journal)
+}
+
+// kill ends the first keeper. One in this process takes its line's end for main's, and kills the worker: what it does is waited for, as a real one that is
+// killed does nothing more. So is the worker's end: nothing else would tell main before it gives it work.
+func (l *lines) kill() {
+	l.all[0].Close()
+	l.gone[0]()
+	for hasWorker(l.b.T) {
+		runtime.Gosched()
+	}
+}
+
+// hasWorker says whether this process has a child that is not reaped: a worker is the only one it starts.
+func hasWorker(t *testing.T) bool {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *lines) start(ctx context.Context) (*keeper.Client, error) {
@@ -40,8 +71,12 @@ func (l *lines) start(ctx context.Context) (*keeper.Client, error) {
 		l.j(j)
 	}
 	l.all = append(l.all, ours)
-	go func() { _ = keeper.Serve(context.Background(), theirs, l.b.host, j); theirs.Close() }()
-	return keeper.Connect(ctx, ours, keeper.Options{})
+	ended := l.b.serve(theirs, j)
+	c, err := keeper.Connect(ctx, ours, keeper.Options{})
+	if err == nil {
+		l.gone = append(l.gone, func() { <-ended; <-c.Died() })
+	}
+	return c, err
 }
 
 func (l *lines) execute(ctx context.Context, patience time.Duration) (Outcome, error) {
@@ -83,12 +118,13 @@ func TestKeeperDiesWhereNothingIsChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, c.matrix, systest.Disk{Name: "sda", QueueDepth: 32})
 			l := &lines{b: b}
-			b.observe = once(c.when, func() { l.all[0].Close() })
+			b.observe = once(c.when, func() { l.kill() })
 			before := b.machine.Settings("sda")
 			o, err := l.execute(context.Background(), 0)
 			require.NoError(t, err)
-			assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
-			assert.Len(t, b.rows(), 2)
+			rows := b.rows()
+			assert.Equal(t, ExitOK, o.ExitCode(), "%+v\n%+v", o, rows)
+			assert.Len(t, rows, 2)
 			assert.Len(t, l.all, 2, "keepers")
 			assert.Equal(t, before, b.machine.Settings("sda"))
 		})
@@ -102,7 +138,7 @@ func TestNoOtherKeeper(t *testing.T) {
 	b.observe = once(working(1), func() {
 		// A state folder that is not obeyed any more.
 		require.NoError(t, os.Chmod(b.state, 0o777))
-		l.all[0].Close()
+		l.kill()
 	})
 	o, err := l.execute(context.Background(), 0)
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,6 +56,7 @@ type bench struct {
 	results  []results.Option
 	allow    map[string]bool
 	deadline time.Duration // of one attribute write
+	keepers  sync.WaitGroup
 }
 
 func newBench(t *testing.T, matrix string, parts ...systest.Part) *bench {
@@ -87,15 +89,24 @@ func (b *bench) keeper(ctx context.Context) (*keeper.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() {
-		_ = keeper.Serve(context.Background(), theirs, b.host, j)
-		theirs.Close()
-	}()
+	b.serve(theirs, j)
 	return keeper.Connect(ctx, ours, keeper.Options{WriteTimeout: b.deadline, RestoreTimeout: b.deadline})
+}
+
+// serve is a keeper's process in a goroutine. What a process's end does, letting go of the locks, is waited for at the end of execute.
+func (b *bench) serve(conn *wire.Conn, j *keeper.Journal) (ended <-chan struct{}) {
+	done := make(chan struct{})
+	b.keepers.Go(func() {
+		defer close(done)
+		_ = keeper.Serve(context.Background(), conn, b.host, j)
+		conn.Close()
+	})
+	return done
 }
 
 func (b *bench) execute(ctx context.Context) (Outcome, error) {
 	b.Helper()
+	defer b.keepers.Wait()
 	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Observe: b.observe, StartKeeper: b.keeper, Results: b.results})
 }
 
@@ -317,20 +328,9 @@ func TestOutputDiskFull(t *testing.T) {
 func TestKeeperDies(t *testing.T) {
 	b := newBench(t, "{queue_depth: [1, 2]}", systest.Disk{Name: "sda", QueueDepth: 32})
 	before := b.machine.Settings("sda")
-	var first *wire.Conn
-	serve := func(ctx context.Context) (*keeper.Client, error) {
-		ours, theirs, err := wire.Pair()
-		require.NoError(t, err)
-		j, err := keeper.OpenJournal(b.state)
-		require.NoError(t, err)
-		if first == nil {
-			first = ours
-		}
-		go func() { _ = keeper.Serve(context.Background(), theirs, b.host, j); theirs.Close() }()
-		return keeper.Connect(ctx, ours, keeper.Options{})
-	}
-	b.observe = once(working(1), func() { first.Close() })
-	o, err := Execute(context.Background(), b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Observe: b.observe, StartKeeper: serve})
+	l := &lines{b: b}
+	b.observe = once(working(1), l.kill)
+	o, err := l.execute(context.Background(), 0)
 	require.NoError(t, err)
 	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
 	rows := b.rows()
