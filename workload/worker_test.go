@@ -186,7 +186,7 @@ func TestFilesAreNotLeaked(t *testing.T) {
 	for range 10 {
 		ask(s, target, "run")
 	}
-	assert.Equal(t, before, count())
+	assert.LessOrEqual(t, count(), before) // fewer where an earlier test's lines were still closing
 }
 
 func TestUnknownRequest(t *testing.T) {
