@@ -126,6 +126,9 @@ func TestLabAllPulled(t *testing.T) {
 	lost, other := l.delayed(3), l.delayed(4)
 	l.shell("mdadm --create /dev/md8 --run --level=0 --raid-devices=2 /dev/%s /dev/%s 2>&1", lost, other)
 	before := l.settings(other)
+	place, err := filepath.EvalSymlinks("/sys/block/" + lost + "/device") // …/hostN/targetN:0:0/N:0:0:0
+	require.NoError(t, err)
+	host := filepath.Base(filepath.Dir(filepath.Dir(place)))
 	profile := l.write("p.yaml", `version: 1
 name: pulled
 matrix: {queue_depth: [4, 8]}
@@ -154,6 +157,18 @@ workloads: [{name: r, type: io, mode: randread, iodepth: 8, runtime: 20s}]
 	assert.Contains(t, errs.String(), "NOT RESTORED: "+lost)
 	assert.Contains(t, errs.String(), "restore --forget")
 	l.shell("mdadm --stop /dev/md8 2>&1 || true")
+
+	// Put back, it is found by its identity, whatever its name is now, and nothing is left to do.
+	s := l.run("restore")
+	assert.Equal(t, 4, s.code, "not there yet")
+	l.shell("echo '- - -' > /sys/class/scsi_host/%s/scan", host)
+	l.eventually(10*time.Second*timeScale, "the drive is back", func() bool {
+		disks, _ := filepath.Glob(place + "/block/sd*")
+		return len(disks) == 1
+	})
+	s = l.run("restore")
+	assert.Equal(t, 0, s.code)
+	assert.True(t, l.journalEmpty())
 }
 
 // TestLabAllDevices: every device is listed with what it can be set to, and the plan of a queue_depth axis on NVMe names the profile to take instead.
