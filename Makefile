@@ -58,7 +58,7 @@ fuzz: go ## each fuzz target for a minute (FUZZ_TIME)
 fuzz-short: go
 	.ci/fuzz 10s
 
-bench: build lab-tools ## the engines against fio, a run's own overhead (in the lab, too), plans, rows: about ten minutes
+bench: build lab-tools ## the engines against fio, a run's own overhead (in the lab, too), plans, rows: about six minutes
 	@.ci/install fio
 	@uname -srm; sed -n 's/^model name.*: //p' /proc/cpuinfo | sort | uniq -c; free -h | sed -n 2p; uptime
 	go test -run '^$$' -bench '$(BENCH)' -timeout 1h ./workload/... ./sweep/...
