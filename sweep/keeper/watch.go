@@ -65,11 +65,13 @@ func (s *server) setWorker(pgid int) error {
 // killWorker kills the worker's group: what it still writes must not be written under restored settings. The leader
 // may be gone already, by its parent-death signal, with children left. Its number cannot have become a stranger's
 // while they live; where a stranger has it, the group is empty.
+//
+// Two goroutines call it when main dies, and the process may end right after the second: that one waits here for the first one's kill.
 func (s *server) killWorker() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	w := s.worker
 	s.worker = process{}
-	s.mu.Unlock()
 	if w.pid == 0 {
 		return
 	}
