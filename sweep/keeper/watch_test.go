@@ -30,7 +30,10 @@ func TestKillWorkerIsDoneWhenItReturns(t *testing.T) {
 		}
 		start.Done()
 		done.Wait()
-		require.False(t, <-alive || <-alive, "it came back before the kill")
+		close(alive)
+		for left := range alive {
+			require.False(t, left, "it came back before the kill")
+		}
 		require.Error(t, c.Wait())
 	}
 }
