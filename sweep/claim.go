@@ -27,13 +27,13 @@ const claimPatience = 10 * time.Second
 // claimTarget takes the target O_EXCL (a device), or makes our own folder in it (a directory), journalled before anything is put into it.
 // waited says that somebody else had it at first.
 func (s *Sweep) claimTarget(ctx context.Context) (waited bool, err error) {
-	if s.plan.Stack.Directory == "" {
+	if s.plan.Targets[0].Stack.Directory == "" {
 		return s.claimNode(ctx)
 	}
 	if err := s.checkSpace(); err != nil {
 		return false, err
 	}
-	dir := filepath.Join(s.plan.Stack.Directory, "qdsweep-"+s.id)
+	dir := filepath.Join(s.plan.Targets[0].Stack.Directory, "qdsweep-"+s.id)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return false, err
 	}
@@ -49,7 +49,7 @@ func (s *Sweep) claimTarget(ctx context.Context) (waited bool, err error) {
 }
 
 func (s *Sweep) claimNode(ctx context.Context) (waited bool, err error) {
-	path := filepath.Join(s.host.Root(), s.plan.Stack.Device.Path)
+	path := filepath.Join(s.host.Root(), s.plan.Targets[0].Stack.Device.Path)
 	flags := os.O_RDONLY | unix.O_EXCL | unix.O_CLOEXEC
 	if s.plan.Writes() {
 		flags = os.O_RDWR | unix.O_EXCL | unix.O_CLOEXEC
@@ -63,7 +63,7 @@ func (s *Sweep) claimNode(ctx context.Context) (waited bool, err error) {
 		}
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(until) {
 			if errors.Is(err, unix.EBUSY) {
-				return waited, &RefusedError{[]sysfs.Refusal{{Device: s.plan.Stack.Device.Name, Reason: "somebody else has claimed it (O_EXCL): a file system, md, LVM or another program",
+				return waited, &RefusedError{[]sysfs.Refusal{{Device: s.plan.Targets[0].Stack.Device.Name, Reason: "somebody else has claimed it (O_EXCL): a file system, md, LVM or another program",
 					Fix: "lsblk " + path + " shows what lies on it; --wait 10m waits for it"}}}
 			}
 			return waited, fmt.Errorf("claim the target: %w", err)
@@ -85,7 +85,7 @@ func (s *Sweep) checkNode(f *os.File) error {
 	if err != nil {
 		return fmt.Errorf("claim the target: %w", err)
 	}
-	d := s.plan.Stack.Device
+	d := s.plan.Targets[0].Stack.Device
 	got := "no block device"
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Mode&unix.S_IFMT == unix.S_IFBLK {
 		got = fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
@@ -99,13 +99,13 @@ func (s *Sweep) checkNode(f *os.File) error {
 // checkSpace refuses a directory without room for the files, plus 5 % of the file system, at most 1 GiB (design section 8).
 func (s *Sweep) checkSpace() error {
 	var st unix.Statfs_t
-	if err := unix.Statfs(s.plan.Stack.Directory, &st); err != nil {
-		return fmt.Errorf("statfs %s: %w", s.plan.Stack.Directory, err)
+	if err := unix.Statfs(s.plan.Targets[0].Stack.Directory, &st); err != nil {
+		return fmt.Errorf("statfs %s: %w", s.plan.Targets[0].Stack.Directory, err)
 	}
 	need, size := s.plan.SpaceNeeded(), int64(st.Blocks)*st.Bsize
 	need += min(size/20, 1<<30)
 	if free := int64(st.Bavail) * st.Bsize; free < need {
-		return &RefusedError{[]sysfs.Refusal{{Device: s.plan.Stack.Directory, Reason: fmt.Sprintf("has %d MiB free, and the files need %d MiB (a margin of 5 %% of the file system, at most 1 GiB, included)", free>>20, (need+1<<20-1)>>20),
+		return &RefusedError{[]sysfs.Refusal{{Device: s.plan.Targets[0].Stack.Directory, Reason: fmt.Sprintf("has %d MiB free, and the files need %d MiB (a margin of 5 %% of the file system, at most 1 GiB, included)", free>>20, (need+1<<20-1)>>20),
 			Fix: "make room, or lower the workloads' size"}}}
 	}
 	return nil

@@ -83,7 +83,7 @@ func (s *Sweep) gate(ctx context.Context, t *transaction) {
 		return
 	}
 	t.until = time.Now().Add(s.timeout()) // the wait is bounded by itself, and is none of the run's time
-	refusals, err := s.host.Recheck(ctx, s.plan.Stack, s.intent())
+	refusals, err := s.host.Recheck(ctx, s.plan.Targets[0].Stack, s.intent())
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		t.end = cause // a signal, or a dead keeper, says nothing of the target
 	} else if err != nil {
@@ -186,7 +186,7 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 		if r.Err != "" {
 			t.failPhase(&spec, r)
 			if r.Lost {
-				s.lost = fmt.Sprintf("%s is lost: %s", s.plan.Stack.Target, r.Err)
+				s.lost = fmt.Sprintf("%s is lost: %s", s.plan.Targets[0].Stack.Target, r.Err)
 			}
 			continue
 		}
@@ -206,7 +206,7 @@ func (s *Sweep) problem(ctx context.Context, t *transaction, spec *workload.Spec
 	switch {
 	case errors.Is(err, workload.ErrStuck):
 		t.fail(spec, results.StuckInKernel.With("the worker was still there 10 s after SIGKILL"))
-		s.lost = fmt.Sprintf("%s: a request is stuck in the kernel", s.plan.Stack.Target)
+		s.lost = fmt.Sprintf("%s: a request is stuck in the kernel", s.plan.Targets[0].Stack.Target)
 	case errors.Is(cause, errTimeout):
 		t.fail(spec, results.Timeout.With(fmt.Sprintf("the run took longer than %v", s.timeout())))
 	case cause == nil && s.keeperDead(): // and the context is about to end for it
@@ -303,7 +303,7 @@ func (s *Sweep) left(t *transaction, put []keeper.Restored, err error) {
 		return
 	}
 	t.restored = false
-	for _, m := range s.plan.Stack.Members {
+	for _, m := range s.plan.Targets[0].Stack.Members {
 		if !known[m.Name] {
 			s.unrestored = append(s.unrestored, keeper.Restored{Member: m.Identity, Name: m.Name, Err: fmt.Sprintf("whether it is as it was is not known: %v", err)})
 		}

@@ -23,7 +23,7 @@ type start struct {
 
 func (s *Sweep) recordEnvironment() error {
 	return s.out.saveJSON("environment.json", []start{{Sweep: s.id, Started: time.Now(), Version: s.opt.Version, Command: os.Args, Host: s.hostname,
-		Seed: s.plan.Profile.Seed, Machine: s.host.Environment(s.plan.Stack)}}, 0o644)
+		Seed: s.plan.Profile.Seed, Machine: s.host.Environment(s.plan.Targets[0].Stack)}}, 0o644)
 }
 
 // consent is consent.json: what the command line allowed, and what it was given for. It is 0600: a list of what may be overwritten is nobody else's business.
@@ -44,20 +44,20 @@ type consented struct {
 }
 
 func (s *Sweep) recordConsent(ctx context.Context) error {
-	c := consent{Sweep: s.id, Erase: s.opt.Erase, Target: s.plan.Stack.Target}
+	c := consent{Sweep: s.id, Erase: s.opt.Erase, Target: s.plan.Targets[0].Stack.Target}
 	for thing, yes := range s.opt.Allow {
 		if yes {
 			c.Allow = append(c.Allow, thing)
 		}
 	}
 	sort.Strings(c.Allow)
-	for _, m := range s.plan.Stack.Members {
+	for _, m := range s.plan.Targets[0].Stack.Members {
 		c.Members = append(c.Members, consented{m.Name, string(m.Identity), m.Bytes})
 	}
-	if s.plan.Writes() && s.plan.Stack.Directory == "" {
-		found, err := s.host.Contents(ctx, s.plan.Stack.Device)
+	if s.plan.Writes() && s.plan.Targets[0].Stack.Directory == "" {
+		found, err := s.host.Contents(ctx, s.plan.Targets[0].Stack.Device)
 		if err != nil {
-			return fmt.Errorf("record what is on %s before it is overwritten: %w", s.plan.Stack.Device.Path, err)
+			return fmt.Errorf("record what is on %s before it is overwritten: %w", s.plan.Targets[0].Stack.Device.Path, err)
 		}
 		c.Contents = &found
 	}

@@ -17,7 +17,7 @@ func (s *Sweep) finished(out *Outcome) {
 	for _, u := range s.unrestored {
 		bad[u.Name] = true
 	}
-	for _, m := range s.plan.Stack.Members {
+	for _, m := range s.plan.Targets[0].Stack.Members {
 		if bad[m.Name] {
 			out.Settings = append(out.Settings, m.Name+" is NOT as it was")
 			continue

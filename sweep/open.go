@@ -54,7 +54,7 @@ func (s *Sweep) open(ctx context.Context) error {
 	if err := s.openFolder(ctx); err != nil {
 		return err
 	}
-	if s.names, s.probes, err = openProbes(s.plan.Stack.Members); err != nil {
+	if s.names, s.probes, err = openProbes(s.plan.Targets[0].Stack.Members); err != nil {
 		return err
 	}
 	if err := s.startWorker(ctx); err != nil {
@@ -73,11 +73,11 @@ func (s *Sweep) sameMembers(locked sysfs.Stack) error {
 		slices.Sort(all)
 		return strings.Join(all, ", ")
 	}
-	was, now := names(locked), names(s.plan.Stack)
+	was, now := names(locked), names(s.plan.Targets[0].Stack)
 	if was == now {
 		return nil
 	}
-	return &RefusedError{[]sysfs.Refusal{{Device: s.plan.Stack.Target, Reason: fmt.Sprintf("lay on %s and lies on %s now", was, now), Fix: "type it again, if that is meant"}}}
+	return &RefusedError{[]sysfs.Refusal{{Device: s.plan.Targets[0].Stack.Target, Reason: fmt.Sprintf("lay on %s and lies on %s now", was, now), Fix: "type it again, if that is meant"}}}
 }
 
 func (s *Sweep) newPlan(ctx context.Context) (*Plan, error) {
@@ -92,7 +92,7 @@ func (s *Sweep) judgeEarly(ctx context.Context) (sysfs.Stack, error) {
 	switch {
 	case err == nil:
 		s.plan = plan
-		return plan.Stack, s.judge(ctx)
+		return plan.Targets[0].Stack, s.judge(ctx)
 	case !errors.As(err, &notHere):
 		return sysfs.Stack{}, err
 	case s.host.Live() && os.Geteuid() != 0:
@@ -121,7 +121,7 @@ func (s *Sweep) intent() sysfs.Intent {
 }
 
 func (s *Sweep) judge(ctx context.Context) error {
-	refusals, notes, err := s.host.Judge(ctx, s.plan.Stack, s.intent())
+	refusals, notes, err := s.host.Judge(ctx, s.plan.Targets[0].Stack, s.intent())
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,9 @@ type PlanOptions struct {
 
 // Plan is a profile put to a machine: what is set where, and every run. Nothing has been changed to make it.
 type Plan struct {
-	Profile     *Profile // as resolved: seed and timeout are set
-	SeedChosen  bool     // the profile named none
-	Stack       sysfs.Stack
+	Profile     *Profile  // as resolved: seed and timeout are set
+	SeedChosen  bool      // the profile named none
+	Targets     []*Target // in the order of their levels; one without a level where the profile has one target
 	Knobs       []PlannedKnob
 	Unsupported []UnsupportedLevel // with unsupported: skip or record
 	LeftOut     []string           // why kinds of cells are left out by rule, a text each
@@ -80,10 +80,11 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	if !profile.SeedGiven {
 		profile.Seed, profile.SeedGiven, plan.SeedChosen = chooseSeed(), true, true
 	}
-	var err error
-	if plan.Stack, err = p.resolve(h); err != nil {
+	stack, err := p.resolve(h)
+	if err != nil {
 		return nil, err
 	}
+	plan.Targets = []*Target{{Stack: stack}}
 	var refusals []sysfs.Refusal
 	refusals = append(refusals, plan.planWork()...)
 	found, err := plan.planKnobs(ctx, h, o)

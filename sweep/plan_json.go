@@ -62,8 +62,8 @@ func (p *Plan) JSON(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	whole, run := p.Estimate()
 	head := planHead{
-		Name: p.Profile.Name, Description: p.Profile.Description, Target: p.Stack.Target, Device: p.Stack.Device.Name,
-		Directory: p.Stack.Directory, Writes: p.Writes(), Members: []planMember{}, Axes: orEmpty(p.Profile.Matrix.Axes),
+		Name: p.Profile.Name, Description: p.Profile.Description, Target: p.Targets[0].Stack.Target, Device: p.Targets[0].Stack.Device.Name,
+		Directory: p.Targets[0].Stack.Directory, Writes: p.Writes(), Members: []planMember{}, Axes: orEmpty(p.Profile.Matrix.Axes),
 		Knobs: orEmpty(p.Knobs), Cells: p.cells, Repeats: p.Profile.Repeats, Planned: p.Count(), Skipped: p.skipped * p.Profile.Repeats,
 		Order: p.Profile.Order, Seed: p.Profile.Seed, EstimateS: whole.Seconds(), RunS: run.Seconds(), TimeoutS: p.Profile.Timeout.Seconds(),
 		Unsupported: orEmpty(p.Unsupported), LeftOut: orEmpty(p.LeftOut), Warnings: orEmpty(p.Warnings),
@@ -72,7 +72,7 @@ func (p *Plan) JSON(w io.Writer) error {
 	for _, r := range p.Refused {
 		head.Refused = append(head.Refused, planRefusal(r))
 	}
-	for _, m := range p.Stack.Members {
+	for _, m := range p.Targets[0].Stack.Members {
 		head.Members = append(head.Members, planMember{m.Name, m.Identity, m.Model, m.Serial, m.Driver})
 	}
 	text, err := json.MarshalIndent(head, "", "  ")

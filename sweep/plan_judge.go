@@ -11,11 +11,11 @@ import (
 // Judge asks the safety gate what `run` would say to this plan as the machine is now, so that a plan shown in the evening
 // does not end in a refusal at night. The answers are in Refused and Notes, and are shown by Text and JSON. It changes nothing.
 func (p *Plan) Judge(ctx context.Context, h sysfs.Host, o PlanOptions) error {
-	refused, notes, err := h.Judge(ctx, p.Stack, sysfs.Intent{
+	refused, notes, err := h.Judge(ctx, p.Targets[0].Stack, sysfs.Intent{
 		Write: p.Writes(), Erase: o.Erase, SharedDisk: o.Allow["shared-disk"], NeedKnobs: p.NeedsKnobs(),
 	})
 	if err != nil {
-		return fmt.Errorf("judge whether %s may be swept: %w", p.Stack.Target, err)
+		return fmt.Errorf("judge whether %s may be swept: %w", p.Targets[0].Stack.Target, err)
 	}
 	p.Refused, p.Notes = refused, notes
 	return nil

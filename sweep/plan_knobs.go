@@ -21,15 +21,15 @@ func (p *Plan) planKnobs(ctx context.Context, h sysfs.Host, o PlanOptions) ([]sy
 			axes = append(axes, a.Name)
 		}
 	}
-	if len(axes) > 0 && p.Stack.NoKnobs != "" {
-		return []sysfs.Refusal{{Device: p.Stack.Target, Reason: fmt.Sprintf("%s cannot be set below it: %s", strings.Join(axes, ", "), p.Stack.NoKnobs),
+	if len(axes) > 0 && p.Targets[0].Stack.NoKnobs != "" {
+		return []sysfs.Refusal{{Device: p.Targets[0].Stack.Target, Reason: fmt.Sprintf("%s cannot be set below it: %s", strings.Join(axes, ", "), p.Targets[0].Stack.NoKnobs),
 			Fix: "take these axes out of the matrix, or give another target (--device, --directory)"}}, nil
 	}
 	var found grouped
 	for _, axis := range axes {
 		knob, _ := sysfs.LookupKnob(axis)
 		planned := PlannedKnob{Name: axis, Unit: knob.Unit, Levels: p.Profile.Matrix.levelsOf(axis)}
-		for _, member := range p.Stack.Members {
+		for _, member := range p.Targets[0].Stack.Members {
 			state, err := stateOf(ctx, member, axis)
 			if err != nil {
 				return nil, err
@@ -193,11 +193,11 @@ func (p *Plan) mayRaise(h sysfs.Host, o PlanOptions) bool {
 	if o.Allow["raise"] {
 		return true
 	}
-	if p.Stack.Directory != "" || p.Stack.Device.Kind != sysfs.KindDisk {
+	if p.Targets[0].Stack.Directory != "" || p.Targets[0].Stack.Device.Kind != sysfs.KindDisk {
 		return false
 	}
 	for _, e := range o.Erase {
-		if s, err := h.Resolve(e); err == nil && s.Device.Name == p.Stack.Device.Name {
+		if s, err := h.Resolve(e); err == nil && s.Device.Name == p.Targets[0].Stack.Device.Name {
 			return true
 		}
 	}

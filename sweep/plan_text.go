@@ -84,7 +84,7 @@ func abbreviated(levels []string) []string {
 }
 
 func (p *Plan) textTarget(out *planText) {
-	s := p.Stack
+	s := p.Targets[0].Stack
 	words := []string{s.Target}
 	if s.Directory != "" {
 		words = append(words, "files on "+s.FileSystem)
@@ -197,7 +197,7 @@ func (p *Plan) knobNote(k PlannedKnob) string {
 }
 
 func (p *Plan) anyLibata() bool {
-	return slices.ContainsFunc(p.Stack.Members, sysfs.Device.Libata)
+	return slices.ContainsFunc(p.Targets[0].Stack.Members, sysfs.Device.Libata)
 }
 
 // unsupportedTexts says what cannot be, and what becomes of it.

@@ -34,8 +34,8 @@ const maxRefusals = 20
 // what the rest amounts to.
 func (p *Plan) planWork() []sysfs.Refusal {
 	m := &p.Profile.Matrix
-	directory := p.Stack.Directory != ""
-	bytes := p.Stack.Bytes
+	directory := p.Targets[0].Stack.Directory != ""
+	bytes := p.Targets[0].Stack.Bytes
 	if directory {
 		bytes = 0
 	}
@@ -65,14 +65,14 @@ func (p *Plan) planWork() []sysfs.Refusal {
 			}
 		}
 		for _, s := range specs {
-			err := s.CheckTarget(bytes, p.Stack.Device.LogicalBlock, directory)
+			err := s.CheckTarget(bytes, p.Targets[0].Stack.Device.LogicalBlock, directory)
 			if err == nil {
 				continue
 			}
 			for _, line := range strings.Split(err.Error(), "\n") {
 				if !said[line] {
 					said[line] = true
-					refusals = append(refusals, sysfs.Refusal{Device: p.Stack.Target, Reason: line,
+					refusals = append(refusals, sysfs.Refusal{Device: p.Targets[0].Stack.Target, Reason: line,
 						Fix: "change the workload in the profile, or give another target (--device, --directory)"})
 				}
 			}
@@ -140,14 +140,14 @@ func (p *Plan) duration(specs []workload.Spec) time.Duration {
 
 func (p *Plan) byBytes(s workload.Spec) time.Duration {
 	rate, operations := 400e6, 10_000.0
-	for _, m := range p.Stack.Members {
+	for _, m := range p.Targets[0].Stack.Members {
 		if m.Rotational {
 			rate, operations = 100e6, 100
 		}
 	}
 	bytes := s.SpaceNeeded()
 	if bytes == 0 {
-		bytes = p.Stack.Bytes
+		bytes = p.Targets[0].Stack.Bytes
 	}
 	phases := 0.0
 	for _, name := range s.Phases() {

@@ -26,7 +26,7 @@ func (s *Sweep) syncTarget(ctx context.Context) error {
 			return nil
 		}
 		if err := s.claim.node.Sync(); err != nil {
-			return fmt.Errorf("fsync %s: %w", s.plan.Stack.Device.Path, err)
+			return fmt.Errorf("fsync %s: %w", s.plan.Targets[0].Stack.Device.Path, err)
 		}
 		return nil
 	})

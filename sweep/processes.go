@@ -70,8 +70,8 @@ func (s *Sweep) layOut(ctx context.Context) error {
 
 // target is what the worker is handed.
 func (s *Sweep) target() workload.Target {
-	d := s.plan.Stack.Device
-	return workload.Target{File: s.claim.node, Dir: s.claim.dir, Name: s.plan.Stack.Target, Bytes: d.Bytes, LogicalBlock: d.LogicalBlock}
+	d := s.plan.Targets[0].Stack.Device
+	return workload.Target{File: s.claim.node, Dir: s.claim.dir, Name: s.plan.Targets[0].Stack.Target, Bytes: d.Bytes, LogicalBlock: d.LogicalBlock}
 }
 
 func (s *Sweep) keeperDead() bool {
@@ -99,7 +99,7 @@ func (s *Sweep) reviveKeeper() ([]keeper.Restored, error) {
 	if err != nil {
 		return put, err
 	}
-	if err := fresh.Claim(ctx, members(s.plan.Stack), claimPatience); err != nil {
+	if err := fresh.Claim(ctx, members(s.plan.Targets[0].Stack), claimPatience); err != nil {
 		s.orphaned = fmt.Errorf("go on with another keeper after one died: %w", err)
 		return put, nil
 	}

@@ -52,14 +52,33 @@ type Profile struct {
 	places map[string]position // where values stand that only a plan can judge
 }
 
-// TargetSpec is what the workloads drive: one of the two, or neither until --device or --directory says it.
+// TargetSpec is what the workloads drive: one of its fields, or none until --device or --directory says it.
 type TargetSpec struct {
-	Device    string // sdb, /dev/sdb, a link in /dev/disk, wwid:…, serial:…
-	Directory string // an absolute path
+	Device    string      // sdb, /dev/sdb, a link in /dev/disk, wwid:…, serial:…
+	Directory string      // an absolute path
+	Devices   []string    // in turn, as the axis device
+	Arrays    []ArraySpec // existing ones, picked by raid_level
+	Build     *BuildSpec  // made by mdadm, for each raid_level
+}
+
+// ArraySpec is one entry of arrays: what a raid_level drives. One of device and directory.
+type ArraySpec struct{ Level, Device, Directory string }
+
+// BuildSpec is how arrays are made. Each raid_level is made from all the members but none, which is the first alone.
+type BuildSpec struct {
+	Members                   []string          // as Device; in order
+	ChunkKB                   int               // 0: mdadm's default
+	Layout                    map[string]string // by raid_level; one without an entry has mdadm's default
+	Bitmap                    string            // none or internal
+	InitialSync               bool              // else --assume-clean
+	Filesystem                string            // ext4, xfs, or "" for none: then the array itself is driven
+	MkfsOptions, MountOptions []string
 }
 
 // Empty says that the profile names no target.
-func (t TargetSpec) Empty() bool { return t.Device == "" && t.Directory == "" }
+func (t TargetSpec) Empty() bool {
+	return t.Device == "" && t.Directory == "" && t.Devices == nil && t.Arrays == nil && t.Build == nil
+}
 
 // String is the target as the user wrote it.
 func (t TargetSpec) String() string {

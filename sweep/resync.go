@@ -15,7 +15,7 @@ func (s *Sweep) waitForResync(ctx context.Context) error {
 	until := time.Now().Add(s.timeout())
 	said := false
 	for {
-		array, action := s.host.Resyncing(s.plan.Stack)
+		array, action := s.host.Resyncing(s.plan.Targets[0].Stack)
 		if array == "" {
 			return nil
 		}

@@ -99,7 +99,7 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 
 // arrays says what became of the target's arrays while the run was on. Before it each was whole and at rest: the gate has seen to that.
 func (s *Sweep) arrays() (degraded, syncing string) {
-	for _, a := range s.host.Arrays(s.plan.Stack) {
+	for _, a := range s.host.Arrays(s.plan.Targets[0].Stack) {
 		if a.Degraded > 0 {
 			degraded = results.Degraded.With(fmt.Sprintf("%s has lost %d of its %d members", a.Name, a.Degraded, a.Disks))
 		}
@@ -115,8 +115,8 @@ func (s *Sweep) baseRow(t *transaction, effective map[string]string) results.Row
 	level := func(axis string) string { v, _ := c.Get(axis); return v }
 	r := results.Row{
 		Schema: results.Schema, Sweep: s.id, Run: t.run.ID, Cell: c.String(), Replicate: t.run.Replicate, Attempt: max(t.run.Attempt, 1),
-		Started: t.started, Host: s.hostname, Kernel: s.host.KernelRelease(), Target: s.plan.Stack.Target,
-		RAIDLevel: level("raid_level"), Members: memberColumn(s.plan.Stack.Members),
+		Started: t.started, Host: s.hostname, Kernel: s.host.KernelRelease(), Target: s.plan.Targets[0].Stack.Target,
+		RAIDLevel: level("raid_level"), Members: memberColumn(s.plan.Targets[0].Stack.Members),
 		QueueDepth: level("queue_depth"), WriteCache: level("write_cache"), MaxSectorsKB: level("max_sectors_kb"),
 		QueueDepthEffective: effective["queue_depth"], WriteCacheEffective: effective["write_cache"], MaxSectorsKBEffective: effective["max_sectors_kb"],
 		Restored: t.restored,

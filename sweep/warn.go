@@ -64,8 +64,8 @@ func (p *Plan) warnDepth() []string {
 
 // dataMembers is the number of disks that a command is spread over: parity holds no data, and a mirror writes twice.
 func (p *Plan) dataMembers(writes bool) int {
-	n := len(p.Stack.Members)
-	for _, l := range p.Stack.Layers {
+	n := len(p.Targets[0].Stack.Members)
+	for _, l := range p.Targets[0].Stack.Layers {
 		level, _, _ := strings.Cut(l.Detail, ",")
 		switch {
 		case l.Device.Kind != sysfs.KindMD:
@@ -97,7 +97,7 @@ func (p *Plan) warnRequests(ctx context.Context) []string {
 		}
 	}
 	var found grouped
-	for _, m := range p.Stack.Members {
+	for _, m := range p.Targets[0].Stack.Members {
 		limit := swept
 		if limit == 0 {
 			text, err := m.Current(ctx, "nr_requests")
@@ -134,7 +134,7 @@ func (p *Plan) warnNCQ() []string {
 		return nil
 	}
 	var others []string
-	for _, m := range p.Stack.Members {
+	for _, m := range p.Targets[0].Stack.Members {
 		if !m.Libata() {
 			others = append(others, m.Name)
 		}
