@@ -34,6 +34,15 @@ func members(stack sysfs.Stack) []keeper.Member {
 	return out
 }
 
+// orders gives every member the same settings.
+func orders(stack sysfs.Stack, set []sysfs.Setting) []keeper.Order {
+	var out []keeper.Order
+	for _, m := range members(stack) {
+		out = append(out, keeper.Order{Member: m, Set: set})
+	}
+	return out
+}
+
 // startWorker starts the worker. The keeper is told of each process before it gets work, also of one that replaces one that died between two runs.
 func (s *Sweep) startWorker(ctx context.Context) (err error) {
 	s.worker, err = workload.Start(ctx, workload.StartOptions{Stderr: os.Stderr, Started: func(pid int) error {

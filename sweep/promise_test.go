@@ -259,8 +259,9 @@ func TestRestoreInterrupted(t *testing.T) {
 	b := newBench(t, "{queue_depth: [1]}", systest.Disk{Name: "sda", QueueDepth: 32})
 	k, err := (&lines{b: b}).start(context.Background())
 	require.NoError(t, err)
-	require.NoError(t, k.Claim(context.Background(), []keeper.Member{{Name: "sda", Identity: b.machine.Device("sda").Identity}}, 0))
-	_, err = k.Apply(context.Background(), []sysfs.Setting{{Knob: "queue_depth", Level: "1"}})
+	sda := keeper.Member{Name: "sda", Identity: b.machine.Device("sda").Identity}
+	require.NoError(t, k.Claim(context.Background(), []keeper.Member{sda}, 0))
+	_, err = k.Apply(context.Background(), []keeper.Order{{Member: sda, Set: []sysfs.Setting{{Knob: "queue_depth", Level: "1"}}}})
 	require.NoError(t, err)
 	t.Setenv(testRoot, b.machine.Root())
 	ctx, cancel := context.WithCancelCause(context.Background())

@@ -39,11 +39,37 @@ func inOrder(set []sysfs.Setting) ([]sysfs.Setting, error) {
 	return ordered, nil
 }
 
-// part is what became of one member in one apply.
+// part is what one member is to have in one apply, and what became of it.
 type part struct {
 	m       *member
+	set     []sysfs.Setting // in the order of Knobs
 	rows    []Applied
 	stopped string // why it gets no further settings, "" none
+}
+
+// parts finds the claimed members that orders name.
+func (s *server) parts(orders []Order) ([]*part, error) {
+	if len(orders) == 0 {
+		return nil, errors.New("apply: no member is named")
+	}
+	all := make([]*part, len(orders))
+	seen := map[string]bool{}
+	for i, o := range orders {
+		at := slices.IndexFunc(s.members, func(m *member) bool { return m.Key() == o.Member.Key() })
+		switch {
+		case at < 0:
+			return nil, fmt.Errorf("apply: %s (%s) is not claimed", o.Member.Name, o.Member.Key())
+		case seen[o.Member.Key()]:
+			return nil, fmt.Errorf("apply: %s (%s) is named twice", o.Member.Name, o.Member.Key())
+		}
+		seen[o.Member.Key()] = true
+		set, err := inOrder(o.Set)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = &part{m: s.members[at], set: set}
+	}
+	return all, nil
 }
 
 // untried says of settings that they were not made, and why.
@@ -58,32 +84,22 @@ func (p *part) untried(set []sysfs.Setting) {
 // When whole is asked for, the members go setting by setting, together: as soon as one of them could not be set, nothing
 // further is set on any. The write cache comes first, so a RAID adapter that refuses it is known before a queue is touched.
 func (s *server) apply(ctx context.Context, a applyArgs) ([]Applied, error) {
-	ordered, err := inOrder(a.Set)
+	parts, err := s.parts(a.Orders)
 	if err != nil {
 		return nil, err
 	}
-	if len(s.members) == 0 {
-		return nil, errors.New("apply: no member is claimed")
-	}
-	parts := make([]*part, len(s.members))
-	for i, m := range s.members {
-		if m.dead == "" && m.busy() {
-			m.dead = "an earlier command is still in the kernel"
+	for _, p := range parts {
+		if p.m.dead == "" && p.m.busy() {
+			p.m.dead = "an earlier command is still in the kernel"
 		}
-		parts[i] = &part{m: m}
-		if m.dead != "" {
-			parts[i].stopped = "left alone: " + m.dead
+		if p.m.dead != "" {
+			p.stopped = "left alone: " + p.m.dead
 		}
 	}
-	usable := going(parts)
-	if err := s.journal(ctx, usable, ordered); err != nil {
+	if err := s.journal(ctx, going(parts)); err != nil {
 		return nil, err
 	}
-	stages := [][]sysfs.Setting{ordered}
-	if a.Whole {
-		stages = slices.Collect(slices.Chunk(ordered, 1))
-	}
-	for _, stage := range stages {
+	for _, stage := range stages(parts, a.Whole) {
 		s.applyStage(ctx, parts, stage, a.Whole)
 	}
 	s.readBack(ctx, parts)
@@ -102,35 +118,67 @@ func (s *server) apply(ctx context.Context, a applyArgs) ([]Applied, error) {
 	return rows, nil
 }
 
-// going are the members that nothing has stopped.
-func going(parts []*part) []*member {
-	var all []*member
-	for _, p := range parts {
-		if p.stopped == "" {
-			all = append(all, p.m)
-		}
+// going are the parts that nothing has stopped.
+func going(parts []*part) []*part {
+	return slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.stopped != "" })
+}
+
+func membersOf(parts []*part) []*member {
+	all := make([]*member, len(parts))
+	for i, p := range parts {
+		all[i] = p.m
 	}
 	return all
 }
 
-func (s *server) applyStage(ctx context.Context, parts []*part, stage []sysfs.Setting, whole bool) {
-	now := going(parts)
-	recorded := map[string]sysfs.Snapshot{}
-	for _, m := range now {
-		recorded[m.Key()] = *m.entry.Snapshot
+// stage is what is set at once: of each member's part, by its key, some settings.
+type stage map[string][]sysfs.Setting
+
+// stages are all settings at once, or, whole, knob by knob.
+func stages(parts []*part, whole bool) []stage {
+	at := func(choose func(sysfs.Setting) bool) stage {
+		now := stage{}
+		for _, p := range parts {
+			for _, want := range p.set {
+				if choose(want) {
+					now[p.m.Key()] = append(now[p.m.Key()], want)
+				}
+			}
+		}
+		return now
 	}
-	done, errs := each(ctx, now, time.Duration(len(stage))*s.writeTimeout+jobGrace, func(m Member) ([]Applied, error) {
-		return s.applyTo(ctx, m, stage, recorded[m.Key()])
+	var all []stage
+	if !whole {
+		all = append(all, at(func(sysfs.Setting) bool { return true }))
+	} else {
+		for _, k := range sysfs.Knobs() {
+			all = append(all, at(func(s sysfs.Setting) bool { return s.Knob == k.Name }))
+		}
+	}
+	return slices.DeleteFunc(all, func(s stage) bool { return len(s) == 0 })
+}
+
+func (s *server) applyStage(ctx context.Context, parts []*part, now stage, whole bool) {
+	concerned := slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return len(now[p.m.Key()]) == 0 })
+	able := going(concerned)
+	recorded := map[string]sysfs.Snapshot{}
+	most := 0
+	for _, p := range able {
+		recorded[p.m.Key()] = *p.m.entry.Snapshot
+		most = max(most, len(now[p.m.Key()]))
+	}
+	done, errs := each(ctx, membersOf(able), time.Duration(most)*s.writeTimeout+jobGrace, func(m Member) ([]Applied, error) {
+		return s.applyTo(ctx, m, now[m.Key()], recorded[m.Key()])
 	})
 	missing := "" // what one of them has not got, in a sweep that wants it on all
-	for _, p := range parts {
-		i := slices.Index(now, p.m)
+	for _, p := range concerned {
+		i := slices.Index(able, p)
 		switch {
 		case i < 0:
-			p.untried(stage)
+			p.untried(now[p.m.Key()])
 		case errs[i] != nil:
 			p.stopped = errs[i].Error()
-			p.untried(stage)
+			p.untried(now[p.m.Key()])
 			for k := range p.rows {
 				p.rows[k].NotTried = false // some may be made
 			}
@@ -159,14 +207,16 @@ func (s *server) applyStage(ctx context.Context, parts []*part, stage []sysfs.Se
 
 // journal snapshots the members whose originals are not known yet, and records all that are not durably recorded. A
 // member with an entry is changed or may be: what it has now is not original.
-func (s *server) journal(ctx context.Context, members []*member, set []sysfs.Setting) error {
+func (s *server) journal(ctx context.Context, parts []*part) error {
 	var fresh, unsaved []*member
-	for _, m := range members {
-		if m.entry == nil {
-			fresh = append(fresh, m)
+	sets := map[string][]sysfs.Setting{}
+	for _, p := range parts {
+		sets[p.m.Key()] = p.set
+		if p.m.entry == nil {
+			fresh = append(fresh, p.m)
 		}
-		if !m.recorded {
-			unsaved = append(unsaved, m)
+		if !p.m.recorded {
+			unsaved = append(unsaved, p.m)
 		}
 	}
 	snapshots, errs := each(ctx, fresh, s.writeTimeout+jobGrace, func(m Member) (sysfs.Snapshot, error) {
@@ -183,7 +233,7 @@ func (s *server) journal(ctx context.Context, members []*member, set []sysfs.Set
 	for i, m := range fresh {
 		m.entry = &Entry{
 			Identity: m.Identity, Name: m.Name, BootID: s.boot, Sweep: s.sweep, PID: s.main,
-			Taken: snapshots[i].Taken, Snapshot: &snapshots[i], Settings: set,
+			Taken: snapshots[i].Taken, Snapshot: &snapshots[i], Settings: sets[m.Key()],
 		}
 	}
 	if len(unsaved) == 0 {
@@ -242,12 +292,12 @@ func (s *server) applyTo(ctx context.Context, m Member, set []sysfs.Setting, ori
 
 // readBack reads what is in force now: a later setting may have moved an earlier one.
 func (s *server) readBack(ctx context.Context, parts []*part) {
-	now := going(parts)
+	able := going(parts)
 	made := map[string][]Applied{}
 	for _, p := range parts {
 		made[p.m.Key()] = p.rows
 	}
-	read, errs := each(ctx, now, s.writeTimeout+jobGrace, func(m Member) (rows []Applied, err error) {
+	read, errs := each(ctx, membersOf(able), s.writeTimeout+jobGrace, func(m Member) (rows []Applied, err error) {
 		defer caught(&err)
 		d, err := s.same(m)
 		if err != nil {
@@ -265,7 +315,7 @@ func (s *server) readBack(ctx context.Context, parts []*part) {
 		return rows, nil
 	})
 	for _, p := range parts {
-		i := slices.Index(now, p.m)
+		i := slices.Index(able, p)
 		switch {
 		case i < 0:
 		case errs[i] == nil:
@@ -353,20 +403,28 @@ func (s *server) check(ctx context.Context) ([]sysfs.Moved, error) {
 	return moved, errors.Join(errs...)
 }
 
-// flush empties the write caches of all members. For a drive that has no command for it (NVMe, virtio) the kernel
-// does it when the node is synced.
-func (s *server) flush(ctx context.Context) error {
+// flush empties the write caches of members, all where none is named. For a drive that has no command for it (NVMe,
+// virtio) the kernel does it when the node is synced. An md or dm device has no cache: those below it are flushed.
+func (s *server) flush(ctx context.Context, names []Member) error {
+	var members []*member
 	nodes := map[string]int{}
 	for _, m := range s.members {
+		if len(names) > 0 && !has(names, m.Key()) {
+			continue
+		}
+		members = append(members, m)
 		if m.claim.node != nil {
 			nodes[m.Key()] = int(m.claim.node.Fd())
 		}
 	}
-	_, errs := each(ctx, s.members, s.writeTimeout+jobGrace, func(m Member) (_ struct{}, err error) {
+	_, errs := each(ctx, members, s.writeTimeout+jobGrace, func(m Member) (_ struct{}, err error) {
 		defer caught(&err)
 		d, err := s.same(m)
 		if err != nil {
 			return struct{}{}, err
+		}
+		if d.Kind == sysfs.KindMD || d.Kind == sysfs.KindDM {
+			return struct{}{}, nil
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
 		defer cancel()

@@ -135,7 +135,7 @@ func TestUnsupportedIsNoFailure(t *testing.T) {
 		assert.False(t, r.Unsupported)
 	}
 	assert.Equal(t, "8", m.Get("/sys/block/nvme0n1/queue/max_sectors_kb"))
-	_, err := k.Apply(context.Background(), []sysfs.Setting{{Knob: "queue_deep", Level: "4"}})
+	_, err := k.Apply(context.Background(), k.orders([]sysfs.Setting{{Knob: "queue_deep", Level: "4"}}))
 	require.ErrorContains(t, err, "queue_deep")
 }
 
@@ -238,11 +238,11 @@ func TestNoJournalNoChange(t *testing.T) {
 	}
 	k := serve(t, m.Host(), j, Options{})
 	require.NoError(t, k.Claim(context.Background(), members(t, m), 0))
-	_, err := k.Apply(context.Background(), everything)
+	_, err := k.Apply(context.Background(), k.orders(everything))
 	require.ErrorContains(t, err, "no space left")
 	assert.Empty(t, m.Writes())
 	// Again, without a Restore between: still nothing, for what is on disk is not certain.
-	_, err = k.Apply(context.Background(), everything)
+	_, err = k.Apply(context.Background(), k.orders(everything))
 	require.ErrorContains(t, err, "no space left")
 	assert.Empty(t, m.Writes())
 }

@@ -219,28 +219,31 @@ func (c *Client) Claim(ctx context.Context, members []Member, wait time.Duration
 	return c.call(ctx, opClaim, claimArgs{members, wait}, nil)
 }
 
-// Release lets go of all members, which must be restored.
-func (c *Client) Release(ctx context.Context) error { return c.call(ctx, opRelease, nil, nil) }
+// Release lets go of members, all where none is named. Each must be restored. Afterwards nothing of the keeper's holds
+// the device open, so an array can be stopped. One that is not claimed is no error.
+func (c *Client) Release(ctx context.Context, members ...Member) error {
+	return c.call(ctx, opRelease, members, nil)
+}
 
 // Worker says whose process group is to be killed when this process dies; 0 for none.
 func (c *Client) Worker(ctx context.Context, pgid int) error {
 	return c.call(ctx, opWorker, pgid, nil)
 }
 
-// Apply snapshots and journals every claimed member, makes the settings on all of them at once, and reads them back.
-// What a member could not do is in its Applied; an error means that nothing was changed, unless it is ctx's or
-// ErrKeeperDied. In any case Restore comes next.
-func (c *Client) Apply(ctx context.Context, set []sysfs.Setting) ([]Applied, error) {
+// Apply snapshots and journals the members that the orders name, makes the settings on all of them at once, and reads
+// them back. They must be claimed; other claimed ones are left alone. What a member could not do is in its Applied; an
+// error means that nothing was changed, unless it is ctx's or ErrKeeperDied. In any case Restore comes next.
+func (c *Client) Apply(ctx context.Context, orders []Order) ([]Applied, error) {
 	var rows []Applied
-	err := c.call(ctx, opApply, applyArgs{Set: set}, &rows)
+	err := c.call(ctx, opApply, applyArgs{Orders: orders}, &rows)
 	return rows, err
 }
 
-// ApplyWhole is Apply for somebody who wants all of it on every member or none: as soon as one member could not be
-// set, nothing further is set on any. The settings are made in the order of sysfs.Knobs.
-func (c *Client) ApplyWhole(ctx context.Context, set []sysfs.Setting) ([]Applied, error) {
+// ApplyWhole is Apply for somebody who wants all of it on every member or none: the settings are made in the order of
+// sysfs.Knobs, each on all members that are to have it; as soon as one could not be made, nothing further is set on any.
+func (c *Client) ApplyWhole(ctx context.Context, orders []Order) ([]Applied, error) {
 	var rows []Applied
-	err := c.call(ctx, opApply, applyArgs{Set: set, Whole: true}, &rows)
+	err := c.call(ctx, opApply, applyArgs{Orders: orders, Whole: true}, &rows)
 	return rows, err
 }
 
@@ -260,8 +263,11 @@ func (c *Client) Restore(ctx context.Context) ([]Restored, error) {
 	return all, err
 }
 
-// Flush makes every member write its cache out.
-func (c *Client) Flush(ctx context.Context) error { return c.call(ctx, opFlush, nil, nil) }
+// Flush makes members write their caches out, all where none is named. An md or dm device has none of its own: syncing
+// the target reaches what is below it.
+func (c *Client) Flush(ctx context.Context, members ...Member) error {
+	return c.call(ctx, opFlush, members, nil)
+}
 
 // Folder records a folder that was just made (made), or that it is gone again. A recorded folder is removed, with all
 // in it, by the keeper when this process dies, and by RestoreJournal.

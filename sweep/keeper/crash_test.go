@@ -75,9 +75,9 @@ func sweepOnce(ctx context.Context, k *keeper) error {
 		return err
 	}
 	for range 2 {
-		if _, err := k.Apply(ctx, []sysfs.Setting{
+		if _, err := k.Apply(ctx, k.orders([]sysfs.Setting{
 			{Knob: "max_sectors_kb", Level: "8"}, {Knob: "queue_depth", Level: "1"}, {Knob: "nr_requests", Level: "16"},
-		}); err != nil {
+		})); err != nil {
 			_, _ = k.Restore(ctx)
 			return err
 		}
@@ -223,7 +223,7 @@ func TestCrashAtEveryCommand(t *testing.T) {
 		ctx := context.Background()
 		err := k.Claim(ctx, members(t, m), 0)
 		if err == nil {
-			_, err = k.Apply(ctx, set)
+			_, err = k.Apply(ctx, k.orders(set))
 		}
 		if err == nil {
 			_, _ = k.Restore(ctx)

@@ -19,7 +19,7 @@ import (
 // ErrKeeperDied is what every call returns once the keeper process is gone: Start another, and Recover.
 var ErrKeeperDied = errors.New("the keeper process is gone")
 
-// Member is a whole disk, by its kernel name and by what it must be.
+// Member is a whole disk, or an md or dm device above some, by its kernel name and by what it must be.
 type Member struct {
 	Name     string
 	Identity sysfs.Identity // "" of a device that has none: it is then known by its name, in this boot
@@ -27,6 +27,13 @@ type Member struct {
 
 // Key names a member in messages and files: its identity, or "name:sdh".
 func (m Member) Key() string { return memberKey(m.Identity, m.Name) }
+
+// Order is what one member is to be set to. With an empty Set nothing of it is set; it is recorded all the same, and
+// compared when it is restored: another member's settings may move its own.
+type Order struct {
+	Member Member
+	Set    []sysfs.Setting
+}
 
 // Applied is what became of one setting on one member.
 type Applied struct {

@@ -172,7 +172,7 @@ func TestLabSataKeeperCrashes(t *testing.T) {
 		require.NoError(t, err)
 		err = first.Claim(ctx, script.Members, time.Minute)
 		for err == nil {
-			if _, err = first.Apply(ctx, script.Settings); err == nil {
+			if _, err = first.Apply(ctx, orders(script.Members, script.Settings)); err == nil {
 				_, err = first.Restore(ctx)
 			}
 		}

@@ -34,7 +34,7 @@ func TestTheKeeperStaysSmall(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, k.Claim(ctx, []Member{sda, sdb}, 0))
 	for i := range 100 {
-		_, err := k.Apply(ctx, depth(strconv.Itoa(1+i%30)))
+		_, err := k.Apply(ctx, orders([]Member{sda, sdb}, depth(strconv.Itoa(1+i%30))))
 		require.NoError(t, err)
 		_, err = k.Check(ctx)
 		require.NoError(t, err)

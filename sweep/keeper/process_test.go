@@ -87,7 +87,7 @@ func playMain(p plot) error {
 	if err := errors.Join(k.Worker(ctx, worker.PID()), k.Claim(ctx, p.Members, 0)); err != nil {
 		return err
 	}
-	if _, err := k.Apply(ctx, p.Settings); err != nil {
+	if _, err := k.Apply(ctx, orders(p.Members, p.Settings)); err != nil {
 		return err
 	}
 	fmt.Println("applied", k.PID(), worker.PID())
@@ -109,7 +109,7 @@ func playMain(p plot) error {
 			if err := k.Claim(ctx, p.Members, 0); err != nil {
 				return err
 			}
-			_, err = k.Apply(ctx, depth("4"))
+			_, err = k.Apply(ctx, orders(p.Members, depth("4")))
 			fmt.Println("again", err)
 		case "close":
 			fmt.Println("closed", k.Close())
@@ -285,7 +285,7 @@ func TestKillAtRandomMoments(t *testing.T) {
 			defer kill.Stop()
 			err = k.Claim(ctx, []Member{sda, sdb}, 0)
 			for n := 0; err == nil; n++ {
-				if _, err = k.Apply(ctx, depth(strconv.Itoa(1+n%30))); err == nil {
+				if _, err = k.Apply(ctx, orders([]Member{sda, sdb}, depth(strconv.Itoa(1+n%30)))); err == nil {
 					_, err = k.Restore(ctx)
 				}
 			}

@@ -52,8 +52,8 @@ type claimArgs struct {
 }
 
 type applyArgs struct {
-	Set   []sysfs.Setting
-	Whole bool
+	Orders []Order
+	Whole  bool
 }
 
 type folderArgs struct {

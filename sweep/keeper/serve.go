@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,7 +154,7 @@ func (s *server) handle(ctx context.Context, over context.CancelFunc, r request)
 	case opClaim:
 		return with(r, func(a claimArgs) (any, error) { return nil, s.claim(ctx, a.Members, a.Wait) })
 	case opRelease:
-		return nil, s.release()
+		return with(r, func(names []Member) (any, error) { return nil, s.release(names) })
 	case opWorker:
 		return with(r, func(pgid int) (any, error) { return nil, s.setWorker(pgid) })
 	case opApply:
@@ -164,7 +165,7 @@ func (s *server) handle(ctx context.Context, over context.CancelFunc, r request)
 		all := s.restoreAll()
 		return all, notRestored(all)
 	case opFlush:
-		return nil, s.flush(ctx)
+		return with(r, func(names []Member) (any, error) { return nil, s.flush(ctx, names) })
 	case opFolder:
 		return with(r, func(a folderArgs) (any, error) { return nil, s.folder(a.Path, a.Made) })
 	case opRecover:
@@ -291,17 +292,29 @@ func (s *server) same(m Member) (sysfs.Device, error) {
 	return d, nil
 }
 
-// release lets go of the members, which must be as they were.
-func (s *server) release() error {
+func has(members []Member, key string) bool {
+	return slices.ContainsFunc(members, func(m Member) bool { return m.Key() == key })
+}
+
+// release lets go of members, all where none is named. They must be as they were.
+func (s *server) release(names []Member) error {
+	var going, staying []*member
 	for _, m := range s.members {
-		if m.entry != nil {
+		switch named := len(names) == 0 || has(names, m.Key()); {
+		case !named:
+			staying = append(staying, m)
+		case m.entry != nil:
 			return fmt.Errorf("%s is not restored: its claim is kept", m.Name)
+		case m.busy():
+			return fmt.Errorf("%s: an earlier command is still in the kernel, its claim is kept: %w", m.Name, sysfs.ErrStuck)
+		default:
+			going = append(going, m)
 		}
 	}
-	for _, m := range s.members {
+	for _, m := range going {
 		m.release()
 	}
-	s.members = nil
+	s.members = staying
 	return nil
 }
 

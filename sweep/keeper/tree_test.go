@@ -86,6 +86,15 @@ var (
 	sdb = Member{Name: "sdb", Identity: wwid('b')}
 )
 
+// orders gives members the same settings.
+func orders(members []Member, set []sysfs.Setting) []Order {
+	all := make([]Order, len(members))
+	for i, m := range members {
+		all[i] = Order{Member: m, Set: set}
+	}
+	return all
+}
+
 func depth(level string) []sysfs.Setting {
 	return []sysfs.Setting{{Knob: "queue_depth", Level: level}}
 }
@@ -115,9 +124,22 @@ func entries(t *testing.T, state string) []string {
 // keeper is one that serves in this process.
 type keeper struct {
 	*Client
-	conn   *wire.Conn // main's end: closing it is main's death
-	served chan error
+	conn    *wire.Conn // main's end: closing it is main's death
+	served  chan error
+	claimed []Member
 }
+
+// Claim notes what was claimed, for orders.
+func (k *keeper) Claim(ctx context.Context, members []Member, wait time.Duration) error {
+	err := k.Client.Claim(ctx, members, wait)
+	if err == nil {
+		k.claimed = members
+	}
+	return err
+}
+
+// orders gives all that was claimed last the same settings.
+func (k *keeper) orders(set []sysfs.Setting) []Order { return orders(k.claimed, set) }
 
 func serve(t *testing.T, h sysfs.Host, j *Journal, o Options) *keeper {
 	t.Helper()
@@ -152,7 +174,7 @@ func (k *keeper) mainDies(t *testing.T) error {
 
 func (k *keeper) apply(t *testing.T, set []sysfs.Setting) []Applied {
 	t.Helper()
-	rows, err := k.Apply(context.Background(), set)
+	rows, err := k.Apply(context.Background(), k.orders(set))
 	require.NoError(t, err)
 	return rows
 }

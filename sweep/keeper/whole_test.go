@@ -17,7 +17,7 @@ import (
 // Field case 10: a RAID adapter that refuses MODE SELECT. It is known before any other knob is touched, on any member.
 func TestCase10NothingElseIsTouched(t *testing.T) {
 	m, k, _ := machine(t, Options{}, disk("sda"), systest.Disk{Name: "sdb", Transport: "sas", WriteCache: true, RefuseModeSelect: true}, disk("sdc"))
-	rows, err := k.ApplyWhole(context.Background(), everything)
+	rows, err := k.ApplyWhole(context.Background(), k.orders(everything))
 	require.NoError(t, err)
 	require.Len(t, rows, 3*len(everything))
 	for _, r := range rows {
@@ -40,11 +40,11 @@ func TestCase10NothingElseIsTouched(t *testing.T) {
 func TestWholeStopsAtAFailure(t *testing.T) {
 	m, k, _ := machine(t, Options{}, disk("sda"), disk("sdb"))
 	m.Fail("/sys/block/sdb/queue/nr_requests", unix.EIO)
-	_, err := k.ApplyWhole(context.Background(), []sysfs.Setting{{Knob: "nr_requests", Level: "16"}, {Knob: "max_sectors_kb", Level: "8"}})
+	_, err := k.ApplyWhole(context.Background(), k.orders([]sysfs.Setting{{Knob: "nr_requests", Level: "16"}, {Knob: "max_sectors_kb", Level: "8"}}))
 	require.NoError(t, err)
 	assert.Empty(t, m.WritesTo("queue/max_sectors_kb"))
 	m.Fail("/sys/block/sdb/queue/nr_requests", 0)
-	rows, err := k.ApplyWhole(context.Background(), everything)
+	rows, err := k.ApplyWhole(context.Background(), k.orders(everything))
 	require.NoError(t, err)
 	for _, r := range rows {
 		assert.Equal(t, r.Level, r.Effective, "%+v", r)
