@@ -103,7 +103,7 @@ func (s *Sweep) apply(ctx context.Context, t *transaction) {
 	if s.plan.Profile.Unsupported == Record {
 		apply = s.keeper.Apply // what a device has not got is left out, and the run done all the same
 	}
-	applied, err := apply(ctx, orders(s.plan.Stack, t.set))
+	applied, err := apply(ctx, orders(s.plan.Targets[0].Stack, t.set))
 	t.applied = applied
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
