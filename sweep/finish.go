@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -17,9 +16,10 @@ func (s *Sweep) finished(out *Outcome) {
 	for _, u := range s.unrestored {
 		bad[u.Name] = true
 	}
+	var devices []left
 	for _, m := range s.plan.Targets[0].Stack.Members {
 		if bad[m.Name] {
-			out.Settings = append(out.Settings, m.Name+" is NOT as it was")
+			devices = append(devices, left{name: m.Name})
 			continue
 		}
 		var now []string
@@ -29,9 +29,10 @@ func (s *Sweep) finished(out *Outcome) {
 			}
 		}
 		if len(now) > 0 {
-			out.Settings = append(out.Settings, fmt.Sprintf("%s is as it was: %s", m.Name, strings.Join(now, ", ")))
+			devices = append(devices, left{m.Name, true, strings.Join(now, ", ")})
 		}
 	}
+	out.Settings = leftSentences(devices)
 }
 
 // settingNames are the knobs that the sweep's axes set, in the order of applying.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"qdsweep/sweep/results"
 	"qdsweep/sweep/stats"
 )
 
@@ -37,7 +38,8 @@ func levelOf(c *stats.Cell, axis string) stats.Level {
 
 // axisColumns are the levels: asked alone, or asked and in force beside each
 // other for queue_depth and for every axis where the two differ somewhere.
-func axisColumns(cells []*stats.Cell, withSweep bool) []column {
+// labels are shown for the levels of the axis device.
+func axisColumns(cells []*stats.Cell, withSweep bool, labels map[string]string) []column {
 	var list []column
 	if withSweep {
 		c := column{head: []string{"sweep"}, left: true}
@@ -51,6 +53,9 @@ func axisColumns(cells []*stats.Cell, withSweep bool) []column {
 		differs, numbers := axis == "queue_depth", true
 		for _, cell := range cells {
 			l := levelOf(cell, axis)
+			if axis == "device" {
+				l.Asked, l.Effective = label(labels, l.Asked), label(labels, l.Effective)
+			}
 			asked.cells = append(asked.cells, orNone(l.Asked))
 			force.cells = append(force.cells, orNone(l.Effective))
 			if l.Effective != "" && l.Effective != l.Asked {
@@ -60,6 +65,7 @@ func axisColumns(cells []*stats.Cell, withSweep bool) []column {
 				numbers = false
 			}
 		}
+		numbers = numbers || axis == "raid_level" // none stands among numbers
 		asked.left, force.left = !numbers, !numbers
 		if !differs {
 			asked.head = axisHead(axis)
@@ -73,6 +79,14 @@ func axisColumns(cells []*stats.Cell, withSweep bool) []column {
 		list = append(list, column{head: []string{"cell"}, cells: repeat(none, len(cells)), left: true})
 	}
 	return list
+}
+
+// label is what a level of the axis device is called.
+func label(labels map[string]string, level string) string {
+	if l, ok := labels[level]; ok {
+		return l
+	}
+	return results.ParseLevel(level)
 }
 
 // axisHead breaks the names that are words, and gives the unit of those that
@@ -152,13 +166,19 @@ func largest(cells []*stats.Cell, phases []*stats.Phase, of func(*stats.Summary)
 }
 
 // sorted orders cells by their levels as the table shows them: numbers by size,
-// words by the alphabet, in which off comes before on.
-func sorted(cells []*stats.Cell) []*stats.Cell {
+// words before them and by the alphabet, in which off comes before on, devices
+// by their names.
+func sorted(cells []*stats.Cell, labels map[string]string) []*stats.Cell {
 	axes := axisNames(cells)
 	list := slices.Clone(cells)
 	slices.SortStableFunc(list, func(a, b *stats.Cell) int {
 		for _, axis := range axes {
-			if c := compareLevels(levelOf(a, axis).Asked, levelOf(b, axis).Asked); c != 0 {
+			x, y := levelOf(a, axis).Asked, levelOf(b, axis).Asked
+			c := compareLevels(x, y)
+			if axis == "device" {
+				c = natural(label(labels, x), label(labels, y))
+			}
+			if c != 0 {
 				return c
 			}
 		}
@@ -170,8 +190,13 @@ func sorted(cells []*stats.Cell) []*stats.Cell {
 func compareLevels(a, b string) int {
 	x, numA := size(a)
 	y, numB := size(b)
-	if numA && numB {
+	switch {
+	case numA && numB:
 		return cmp.Compare(x, y)
+	case numA:
+		return 1 // none, 0, 1
+	case numB:
+		return -1
 	}
 	return strings.Compare(a, b)
 }

@@ -109,7 +109,7 @@ func JSON(w io.Writer, d Data) error {
 		}
 		doc.Phases = append(doc.Phases, phaseJSON{p.Workload, p.Phase, string(p.Metric), unit, p.Fewest, p.Most, rounded(p.HalfWidthPercent)})
 	}
-	for _, c := range sorted(s.table.Cells) {
+	for _, c := range sorted(s.table.Cells, labels(s.sweeps)) {
 		doc.Cells = append(doc.Cells, cellOf(c, s.table.Phases))
 	}
 	text, err := json.MarshalIndent(doc, "", "  ")
@@ -132,9 +132,9 @@ func auditOf(a results.Audit) auditJSON {
 func cellOf(c *stats.Cell, phases []*stats.Phase) cellJSON {
 	j := cellJSON{Sweep: c.Sweep, Cell: c.Name, Asked: map[string]string{}, Effective: map[string]string{}, Phases: []cellPhaseJSON{}}
 	for _, l := range c.Levels {
-		j.Asked[l.Axis] = l.Asked
+		j.Asked[l.Axis] = results.ParseLevel(l.Asked)
 		if l.Effective != "" {
-			j.Effective[l.Axis] = l.Effective
+			j.Effective[l.Axis] = results.ParseLevel(l.Effective)
 		}
 	}
 	for _, p := range phases {

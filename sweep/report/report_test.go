@@ -104,7 +104,7 @@ func raid() Data {
 			noise := 1 + 0.01*float64(replicate-2)
 			phases := []string{"block write", "rewrite", "block read", "random seeks", "create", "delete"}
 			n.run(c.cell, replicate, 1, phases, func(phase string, r *results.Row) {
-				r.Workload, r.Target, r.Members = "bonnie", "/mnt/r5", "sda:D:1;sdb:D:2;sdc:D:3;sdd:D:4;sde:D:5;sdf:D:6"
+				r.Workload, r.Target, r.Members = "bonnie", "/dev/md"+r.RAIDLevel, "sda:D:1;sdb:D:2;sdc:D:3;sdd:D:4;sde:D:5;sdf:D:6"
 				for i, p := range phases {
 					if p == phase && i < 3 {
 						r.MBPerS = results.NumOf(c.of[i] * noise)
@@ -188,11 +188,16 @@ func mixed() Data {
 // awkward is field case 28, and a sweep without an interval.
 func awkward() Data {
 	var n night
-	n.run("scheduler=<script>alert(1)</script>", 1, 1, []string{"read"}, func(_ string, r *results.Row) {
+	on := func(r *results.Row) {
 		r.Members = results.FormatMembers([]results.Member{{Name: "sdb", Model: "KINGSTON SFYR2S1T0      ", Serial: "=cmd"}})
-		r.Target, r.MBPerS = "/dev/sdb\x1b[2J\u202e", results.NumOf(0.00123)
+		r.Target = "/dev/sdb\x1b[2J\u202e"
+	}
+	n.run("scheduler=<script>alert(1)</script>", 1, 1, []string{"read"}, func(_ string, r *results.Row) {
+		on(r)
+		r.MBPerS = results.NumOf(0.00123)
 	})
 	n.run("scheduler=\x1b]0;x\x07", 1, 1, []string{"read"}, func(_ string, r *results.Row) {
+		on(r)
 		r.Status, r.Reason, r.Restored = results.Failed, results.Error.With("model \"a\nb\", \u009b31m"), false
 	})
 	return n.data()
@@ -208,6 +213,9 @@ func TestText(t *testing.T) {
 		"mixed-120.txt": {mixed(), 120},
 		"mixed-80.txt":  {mixed(), 80},
 		"awkward.txt":   {awkward(), 80},
+		"devices.txt":   {devices(), 120},
+		"1999-120.txt":  {tagged1999(), 120},
+		"1999-80.txt":   {tagged1999(), 80},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := text(t, c.d, c.width)
@@ -231,7 +239,7 @@ func TestTextShowsEveryPhaseWhenAsked(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	for name, d := range map[string]Data{"mixed.json": mixed(), "awkward.json": awkward()} {
+	for name, d := range map[string]Data{"mixed.json": mixed(), "awkward.json": awkward(), "devices.json": devices()} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
 			require.NoError(t, JSON(&b, d))
@@ -288,18 +296,4 @@ func TestWhenASweepEnded(t *testing.T) {
 	var n night
 	n.run("queue_depth=1", 1, 1, []string{"write", "read", "randread"}, func(_ string, r *results.Row) { r.Started = start })
 	assert.Contains(t, text(t, n.data(), 120), "2025-03-14 22:04 to 22:05 (2 min)\n")
-}
-
-func TestMemberNames(t *testing.T) {
-	for want, names := range map[string][]string{
-		"":                 nil,
-		"sda":              {"sda"},
-		"sda sdb":          {"sda", "sdb"},
-		"sda-sdf":          {"sda", "sdb", "sdc", "sdd", "sde", "sdf"},
-		"sda-sdc sdx":      {"sda", "sdb", "sdc", "sdx"},
-		"nvme0n1 nvme1n1":  {"nvme0n1", "nvme1n1"},
-		"sdz sdaa-sdac vd": {"sdz", "sdaa", "sdab", "sdac", "vd"},
-	} {
-		assert.Equal(t, want, MemberNames(names))
-	}
 }

@@ -21,13 +21,14 @@ type summary struct {
 
 // sweepFacts is what the rows say of one sweep.
 type sweepFacts struct {
-	Sweep   string    `json:"sweep"`
-	Host    string    `json:"host"`
-	Kernel  string    `json:"kernel"`
-	Target  string    `json:"target"`
-	Members string    `json:"members"`
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended"` // of the last phase, about
+	Sweep   string         `json:"sweep"`
+	Host    string         `json:"host"`
+	Kernel  string         `json:"kernel"`
+	Target  string         `json:"target"`  // of several all, with a comma between
+	Members string         `json:"members"` // of all targets, each once
+	Targets []*targetFacts `json:"targets"`
+	Started time.Time      `json:"started"`
+	Ended   time.Time      `json:"ended"` // of the last phase, about
 }
 
 // problem is a run that is not ok, by its worst row.
@@ -88,6 +89,9 @@ func summarise(d Data) (*summary, error) {
 	for _, n := range s.notes {
 		n.Of = c.okRows[stats.PhaseID{Workload: n.Workload, Phase: n.Phase}]
 	}
+	for _, f := range s.sweeps {
+		f.settle()
+	}
 	s.table = c.collect.Table()
 	return s, nil
 }
@@ -135,10 +139,11 @@ func (c *summariser) add(r results.Row) {
 func (c *summariser) facts(r results.Row) {
 	f := c.sweeps[r.Sweep]
 	if f == nil {
-		f = &sweepFacts{Sweep: r.Sweep, Host: r.Host, Kernel: r.Kernel, Target: r.Target, Members: r.Members, Started: r.Started}
+		f = &sweepFacts{Sweep: r.Sweep, Host: r.Host, Kernel: r.Kernel, Started: r.Started}
 		c.sweeps[r.Sweep] = f
 		c.summary.sweeps = append(c.summary.sweeps, f)
 	}
+	f.target(r)
 	if r.Started.IsZero() {
 		return
 	}

@@ -32,8 +32,9 @@ const none = "-"
 // table writes the cells with as many phases as fit beside their axes, and with
 // d.All the other phases in further tables below.
 func (p *page) table(d Data, s *summary) {
-	cells := sorted(s.table.Cells)
-	axes := axisColumns(cells, len(s.sweeps) > 1)
+	labels := labels(s.sweeps)
+	cells := sorted(s.table.Cells, labels)
+	axes := axisColumns(cells, len(s.sweeps) > 1, labels)
 	seen, legends := seenColumns(cells, s.table.Phases)
 	fixed := append(axes, seen...)
 	phases := phaseColumns(cells, s.table.Phases)
@@ -50,8 +51,10 @@ func (p *page) table(d Data, s *summary) {
 		}
 	}
 	p.paragraph("", spread(s.table.Phases[:shown], many(s.table.Phases)))
-	for _, l := range legends {
-		p.paragraph("", l)
+	for _, l := range append(legends, deviceLegend(s.sweeps, labels), memberLegend(s.sweeps)) {
+		if l != "" {
+			p.paragraph("", l)
+		}
 	}
 	if shown < len(phases) {
 		dir := d.Dir

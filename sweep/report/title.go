@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,13 +29,21 @@ func title(d Data, s *summary) string {
 
 // title says of one sweep on what it ran, under which kernel, and when.
 func (f *sweepFacts) title(name string) string {
-	parts := []string{name + " on " + f.Target}
-	var names []string
-	for _, m := range results.ParseMembers(f.Members) {
-		names = append(names, m.Name)
+	on, members := f.Target, memberNames(f.Members)
+	if len(f.Targets) > 1 {
+		var names []string
+		for _, t := range f.Targets {
+			if short := t.short(); !slices.Contains(names, short) {
+				names = append(names, short)
+			}
+		}
+		if on = strings.Join(names, ", "); results.ShortNames(names) == members { // the members, one after another
+			on = members
+		}
 	}
-	if list := MemberNames(names); list != "" && list != f.Target && "/dev/"+list != f.Target {
-		parts[0] += " (" + list + ")"
+	parts := []string{name + " on " + on}
+	if members != "" && members != on && "/dev/"+members != on {
+		parts[0] += " (" + members + ")"
 	}
 	if f.Kernel != "" {
 		parts = append(parts, "Linux "+f.Kernel)
@@ -43,30 +52,6 @@ func (f *sweepFacts) title(name string) string {
 		parts = append(parts, span(f.Started, f.Ended))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// MemberNames is a short list of disks: sda-sdf for six in a row.
-func MemberNames(names []string) string {
-	var parts []string
-	for i := 0; i < len(names); {
-		last := i
-		for last+1 < len(names) && follows(names[last], names[last+1]) {
-			last++
-		}
-		if last-i >= 2 {
-			parts = append(parts, names[i]+"-"+names[last])
-		} else {
-			parts = append(parts, names[i:last+1]...)
-		}
-		i = last + 1
-	}
-	return strings.Join(parts, " ")
-}
-
-// follows says whether b is a with its last letter one further: sda, sdb.
-func follows(a, b string) bool {
-	n := len(a)
-	return n > 2 && n == len(b) && a[:n-1] == b[:n-1] && a[:2] == "sd" && a[n-1]+1 == b[n-1]
 }
 
 // span is "2025-03-14 22:04 to 03:26 (5 h 22 min)".

@@ -20,6 +20,8 @@ const (
 	NotAtRest         Code = "not at rest"
 	Throttled         Code = "throttled"
 	NCQSwitchedOff    Code = "NCQ switched off"
+	ErrorHandling     Code = "error handling"
+	QueueFull         Code = "queue full"
 	Unsupported       Code = "unsupported"
 	Error             Code = "error"
 	NothingDone       Code = "nothing done"
@@ -54,6 +56,8 @@ func Codes() []CodeMeaning {
 		{NotAtRest, []string{Suspect}, "the members were still busy when the wait for rest ran out, and the phase was started all the same"},
 		{Throttled, []string{Suspect}, "the drive or its link slowed down during the run"},
 		{NCQSwitchedOff, []string{Suspect}, "the kernel's error handler stopped using NCQ during the run, though queue_depth still reads as set"},
+		{ErrorHandling, []string{Suspect}, "the kernel had to handle an error of a member during the run (a failed command, a reset of its link), which the workload did not get to see"},
+		{QueueFull, []string{Suspect}, "a member answered that its queue is full, and the SCSI layer lowered its queue_depth by itself"},
 		{Unsupported, []string{OK, Skipped, Failed}, "a member cannot have that level; ok with `unsupported: record`"},
 		{Error, []string{Failed}, "the workload met an error, with its errno"},
 		{NothingDone, []string{Failed}, "the workload completed not one operation in its window"},
@@ -111,13 +115,14 @@ func SplitReasons(cell string) []string {
 	return list
 }
 
-// CodeOf is the code a single reason begins with, "" when it begins with none.
-func CodeOf(reason string) Code {
+// CodeOf is the code a single reason begins with, "" when it begins with none;
+// the longest, for one code may begin as another does (error, error handling).
+func CodeOf(reason string) (code Code) {
 	for _, m := range Codes() {
 		rest, ok := strings.CutPrefix(reason, string(m.Code))
-		if ok && (rest == "" || rest[0] == ':' || rest[0] == ' ') {
-			return m.Code
+		if ok && (rest == "" || rest[0] == ':' || rest[0] == ' ') && len(m.Code) > len(code) {
+			code = m.Code
 		}
 	}
-	return ""
+	return code
 }

@@ -81,6 +81,7 @@ func TestReasons(t *testing.T) {
 	assert.Equal(t, "error: read: EIO; at 4096", parts[2])
 	assert.Nil(t, SplitReasons(""))
 	assert.Equal(t, Code(""), CodeOf("errors everywhere"))
+	assert.Equal(t, ErrorHandling, CodeOf(ErrorHandling.With("ata3.00: failed command")), "not the code that it begins with")
 	assert.Equal(t, "timeout", Timeout.With(""))
 }
 
