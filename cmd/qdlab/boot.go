@@ -145,6 +145,7 @@ func makeImage(name string, mib int64) error {
 func guestEnvironment(g guest) []string {
 	return []string{
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "USER=root", "TERM=linux", "LANG=C.UTF-8", "TZ=UTC",
+		"DM_DISABLE_UDEV=1", // lvm, dmsetup and cryptsetup make their nodes themselves instead of waiting for it
 		"TMPDIR=" + scratchFolder + "/tmp", "QDLAB_GUEST=" + g.Name,
 	}
 }

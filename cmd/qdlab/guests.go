@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,7 @@ const (
 	busSATA   bus = "sata"   // ide-hd on AHCI: real NCQ, real write cache commands
 	busNVMe   bus = "nvme"   // no queue_depth in sysfs
 	busVirtio bus = "virtio" // virtio-blk
+	busUSB    bus = "usb"    // usb-storage on xHCI: one command at a time, queue_depth 1 for ever
 )
 
 // module is a kernel module with its options.
@@ -54,25 +56,28 @@ func guests() []guest {
 		{Bus: busSATA, Serial: "QDLAB-SATA-3", MiB: 256},
 		{Bus: busSATA, Serial: "QDLAB-SATA-4", MiB: 256},
 	}
-	md := []module{{Name: "crc32c_generic"}, {Name: "raid0"}, {Name: "raid1"}, {Name: "raid10"}, {Name: "raid456"}, {Name: "loop"}}
+	md := []module{{Name: "crc32c_generic"}, {Name: "raid0"}, {Name: "raid1"}, {Name: "raid10"}, {Name: "raid456"}, {Name: "loop"}, {Name: "dm_mod"}}
 	// Four RAM drives that answer after 10 ms and take 64 commands at once: IOPS must be 100 × depth.
 	delay := module{Name: "scsi_debug", Options: "add_host=4 per_host_store=1 max_luns=1 num_tgts=1 dev_size_mb=64 max_queue=64 ndelay=10000000"}
 	others := []disk{
 		{Bus: busNVMe, Serial: "QDLAB-NVME-1", MiB: 256},
 		{Bus: busVirtio, Serial: "QDLAB-VIRTIO-1", MiB: 256},
+		{Bus: busUSB, Serial: "QDLAB-USB-1", MiB: 64},
 	}
+	// A stick is given a second to settle before it is looked at, an emulated one needs none.
+	usb := []module{{Name: "xhci_pci"}, {Name: "usb_storage", Options: "delay_use=0"}, {Name: "uas"}}
 	return []guest{
 		{
-			Name: "sata", Description: "four SATA drives on AHCI (NCQ, write cache), md, loop",
+			Name: "sata", Description: "four SATA drives on AHCI (NCQ, write cache), md, dm, loop",
 			Disks: sata, Modules: md,
 		},
 		{
-			Name: "delay", Description: "four scsi_debug drives with a latency of 10 ms and a queue of 64",
-			Modules: []module{delay}, RAMDrives: 4,
+			Name: "delay", Description: "four scsi_debug drives with a latency of 10 ms and a queue of 64, md, dm, loop",
+			Modules: slices.Concat(md, []module{delay}), RAMDrives: 4,
 		},
 		{
-			Name: "all", Description: "the drives of sata and delay, one NVMe, one virtio; md, loop",
-			Disks: append(append([]disk{}, sata...), others...), Modules: append(append([]module{}, md...), delay), RAMDrives: 4,
+			Name: "all", Description: "the drives of sata and delay, one NVMe, one virtio, one USB stick; md, dm, loop",
+			Disks: slices.Concat(sata, others), Modules: slices.Concat(md, usb, []module{delay}), RAMDrives: 4,
 		},
 		{
 			Name: "root", Description: "two SATA drives, the first of which carries the root file system",
@@ -104,8 +109,10 @@ func baseModules() []module {
 
 // spareModules are in the guest without being loaded: modprobe finds them.
 func spareModules() []string {
-	return []string{"loop", "null_blk", "overlay", "dm_mod", "dm_delay", "dm_flakey", "dm_snapshot", "dm_multipath", "scsi_debug",
-		"raid0", "raid1", "raid10", "raid456", "linear"}
+	return []string{
+		"loop", "null_blk", "overlay", "scsi_debug", "xfs", "raid0", "raid1", "raid10", "raid456", "linear",
+		"dm_mod", "dm_delay", "dm_flakey", "dm_snapshot", "dm_multipath", "dm_round_robin", "dm_crypt", "xts", "algif_skcipher",
+	}
 }
 
 // memory is the guest's memory in MiB.

@@ -72,13 +72,15 @@ func TestMachineArguments(t *testing.T) {
 		"socket,id=port,path=/tmp/a,,b/port",
 		"ide-hd,drive=drive0,serial=QDLAB-SATA-1,bus=ide.0,wwn=0x5000c5000abc0001",
 		"ide-hd,drive=drive3,serial=QDLAB-SATA-4,bus=ide.3 ",
-		"nvme,drive=drive4,serial=QDLAB-NVME-1", "virtio-blk-pci,drive=drive5,serial=QDLAB-VIRTIO-1", "virtio-blk-pci,drive=drive6,serial=QDLAB-SCRATCH",
+		"nvme,drive=drive4,serial=QDLAB-NVME-1", "virtio-blk-pci,drive=drive5,serial=QDLAB-VIRTIO-1", "-device qemu-xhci,id=xhci", "usb-storage,drive=drive6,serial=QDLAB-USB-1,bus=xhci.0 ",
+		"virtio-blk-pci,drive=drive7,serial=QDLAB-SCRATCH",
 		"local,path=/src,mount_tag=share0,security_model=none,multidevs=remap,readonly=on",
 		"local,path=/o,,ut,mount_tag=share1,security_model=none,multidevs=remap",
 	} {
 		assert.Contains(t, line+" ", part)
 	}
 	assert.NotContains(t, line, "share1,security_model=none,multidevs=remap,readonly")
+	assert.Equal(t, 1, strings.Count(line, "qemu-xhci"), "one controller for all sticks")
 	m.Accelerator = "kvm"
 	assert.Contains(t, strings.Join(m.arguments(), " "), "-accel kvm -cpu host")
 }

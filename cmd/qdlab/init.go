@@ -174,7 +174,8 @@ func driveBySerial(serial string) (string, error) {
 	return "", fmt.Errorf("no drive has the serial %s: %w", serial, fs.ErrNotExist)
 }
 
-// diskSerial is the serial of /sys/block/NAME: virtio's and NVMe's attribute, else the SCSI page 80h.
+// diskSerial is the serial of /sys/block/NAME: virtio's and NVMe's attribute, else the SCSI page 80h, else
+// the USB device's (of a stick the kernel reads no pages).
 func diskSerial(dir string) string {
 	for _, name := range []string{"serial", "device/serial"} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err == nil && len(text) > 0 {
@@ -183,9 +184,23 @@ func diskSerial(dir string) string {
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "device/vpd_pg80"))
 	if err != nil || len(page) < 4 {
-		return ""
+		return usbSerial(dir)
 	}
 	return strings.TrimSpace(strings.Trim(string(page[4:]), "\x00"))
+}
+
+// usbSerial is the serial of the USB device that a disk is in, "" where it is in none.
+func usbSerial(dir string) string {
+	device, err := filepath.EvalSymlinks(filepath.Join(dir, "device"))
+	if err != nil {
+		return ""
+	}
+	for ; strings.Contains(device, "/usb"); device = filepath.Dir(device) {
+		if text, err := os.ReadFile(filepath.Join(device, "serial")); err == nil {
+			return strings.TrimSpace(string(text))
+		}
+	}
+	return ""
 }
 
 func mountScratch(serial string) error {
@@ -253,6 +268,8 @@ func linkByID() {
 			links = append(links, "virtio-"+serial)
 		case strings.HasPrefix(name, "nvme"):
 			links = append(links, "nvme-"+linkText(modelOf(dir))+"_"+serial)
+		case strings.HasPrefix(name, "sd") && usbSerial(dir) != "":
+			links = append(links, "usb-"+linkText(vendorOf(dir))+"_"+linkText(modelOf(dir))+"_"+linkText(serial)+"-0:0")
 		case strings.HasPrefix(name, "sd") && vendorOf(dir) == "ATA":
 			links = append(links, "ata-"+linkText(modelOf(dir))+"_"+serial)
 		case strings.HasPrefix(name, "sd"):

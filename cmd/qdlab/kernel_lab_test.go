@@ -140,11 +140,101 @@ func TestLabDelayDrives(t *testing.T) {
 }
 
 func TestLabAllHasEveryBus(t *testing.T) {
-	for _, serial := range []string{"QDLAB-SATA-1", "QDLAB-SATA-4", "QDLAB-NVME-1", "QDLAB-VIRTIO-1", scratchSerial} {
+	for _, serial := range []string{"QDLAB-SATA-1", "QDLAB-SATA-4", "QDLAB-NVME-1", "QDLAB-VIRTIO-1", "QDLAB-USB-1", scratchSerial} {
 		assert.NotEmpty(t, drive(t, serial))
 	}
 	_, err := os.Stat(drive(t, "QDLAB-NVME-1") + "/device/queue_depth")
 	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestLabAllUSBStick(t *testing.T) {
+	dir := drive(t, "QDLAB-USB-1")
+	driver, err := filepath.EvalSymlinks(dir + "/device/../../../driver")
+	require.NoError(t, err)
+	assert.Equal(t, "usb-storage", filepath.Base(driver))
+	assert.Equal(t, "1", read(t, dir+"/device/queue_depth"))
+	info, err := os.Stat(dir + "/device/queue_depth")
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o444), info.Mode().Perm(), "usb-storage cannot change it")
+}
+
+// nvmeCache is what the drive says of feature 06h: "0" off, "1" on.
+func nvmeCache(t *testing.T, node string) string {
+	t.Helper()
+	out, err := exec.Command("nvme", "get-feature", node, "-f", "6", "-H").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	found := regexp.MustCompile(`Current value:\s*(?:0x)?0*([01])\b`).FindSubmatch(out)
+	require.NotNil(t, found, "%s", out)
+	return string(found[1])
+}
+
+// The write cache is the controller's: the command is refused when it names a namespace, as nvme does for nvme0n1.
+func TestLabAllNVMeWriteCacheMoves(t *testing.T) {
+	node, err := driveBySerial("QDLAB-NVME-1")
+	require.NoError(t, err)
+	node = strings.TrimSuffix(node, "n1")
+	require.Equal(t, "1", nvmeCache(t, node))
+	for _, value := range []string{"0", "1"} {
+		out, err := exec.Command("nvme", "set-feature", node, "-f", "6", "-v", value).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		assert.Equal(t, value, nvmeCache(t, node))
+	}
+}
+
+func TestLabAllVirtioCacheTypeMoves(t *testing.T) {
+	dir := drive(t, "QDLAB-VIRTIO-1")
+	require.Equal(t, "write back", read(t, dir+"/cache_type"))
+	for _, value := range []string{"write through", "write back"} {
+		require.NoError(t, write(t, dir+"/cache_type", value))
+		assert.Equal(t, value, read(t, dir+"/cache_type"))
+		assert.Equal(t, value, read(t, dir+"/queue/write_cache"))
+	}
+}
+
+// The kernel's sensor of an NVMe drive. There is none of a SATA drive here: drivetemp asks SATA drives only, and
+// QEMU's says in IDENTIFY word 93 that it is a parallel one.
+func TestLabAllNVMeTemperature(t *testing.T) {
+	found, err := filepath.Glob(drive(t, "QDLAB-NVME-1") + "/device/hwmon*")
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	assert.Equal(t, "nvme", read(t, found[0]+"/name"))
+	assert.Equal(t, "49850", read(t, found[0]+"/temp1_input"), "323 K in thousandths of a degree Celsius")
+}
+
+func mustRun(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %s: %s", name, strings.Join(args, " "), out)
+	return string(out)
+}
+
+// Everything that dm can put on a drive here: LVM, dm-crypt, and a multipath map over two paths.
+func TestLabSataDeviceMapper(t *testing.T) {
+	one, err := driveBySerial("QDLAB-SATA-3")
+	require.NoError(t, err)
+	two, err := driveBySerial("QDLAB-SATA-2") // mkfs.xfs wants 300 MB
+	require.NoError(t, err)
+	cleanUp := func(name string, args ...string) { t.Cleanup(func() { mustRun(t, name, args...) }) }
+	cleanUp("wipefs", "-a", one, two)
+
+	mustRun(t, "pvcreate", "-f", "-y", one)
+	mustRun(t, "vgcreate", "qdlab", one)
+	mustRun(t, "lvcreate", "-y", "-Zn", "-Wn", "-L", "64M", "-n", "data", "qdlab")
+	cleanUp("vgremove", "-f", "-y", "qdlab")
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte(strings.Repeat("k", 64)), 0o600))
+	mustRun(t, "cryptsetup", "open", "--type", "plain", "--cipher", "aes-xts-plain64", "--key-size", "512", "--key-file", key, "/dev/mapper/qdlab-data", "secret")
+	cleanUp("cryptsetup", "close", "secret")
+	assert.Contains(t, mustRun(t, "dmsetup", "table", "secret"), "crypt aes-xts-plain64")
+	mustRun(t, "mkfs.xfs", "-q", "-K", "-f", two)
+	require.NoError(t, os.MkdirAll("/mnt/xfs", 0o755))
+	mustRun(t, "mount", "-t", "xfs", two, "/mnt/xfs")
+	mustRun(t, "umount", "/mnt/xfs")
+
+	sectors := read(t, drive(t, "QDLAB-SATA-2")+"/size")
+	mustRun(t, "dmsetup", "create", "paths", "--table", "0 "+sectors+" multipath 0 0 1 1 round-robin 0 1 1 "+two+" 1000")
+	cleanUp("dmsetup", "remove", "paths")
+	assert.Contains(t, mustRun(t, "dmsetup", "status", "paths"), "multipath")
 }
 
 func TestLabRootIsOnADisk(t *testing.T) {
@@ -160,7 +250,8 @@ func TestLabSataEnvironment(t *testing.T) {
 	assert.True(t, strings.HasPrefix(t.TempDir(), scratchFolder), "temporary files are on ext4: %s", os.TempDir())
 	_, err := os.Stat("guests.go")
 	assert.NoError(t, err, "the working folder is the package's")
-	for _, name := range []string{"mdadm", "hdparm", "blkid", "lsblk", "mkfs.ext4", "sfdisk", "sg_modes", "pvcreate", "dmsetup", "modprobe", "mkswap"} {
+	for _, name := range []string{"mdadm", "hdparm", "blkid", "lsblk", "mkfs.ext4", "sfdisk", "sg_modes", "pvcreate", "dmsetup", "modprobe", "mkswap",
+		"nvme", "sdparm", "mkfs.xfs", "cryptsetup", "wipefs"} {
 		_, err := exec.LookPath(name)
 		assert.NoError(t, err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +24,9 @@ func (m machine) arguments() []string {
 	args := append(m.probeArguments(),
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=port,path="+quoted(m.Socket),
 		"-device", "virtserialport,chardev=port,name="+portName)
+	if slices.ContainsFunc(m.Guest.Disks, func(d disk) bool { return d.Bus == busUSB }) {
+		args = append(args, "-device", "qemu-xhci,id=xhci")
+	}
 	for i, d := range append(m.Guest.Disks, disk{Bus: busVirtio, Serial: scratchSerial}) {
 		image, there := m.Images[d.Serial]
 		if !there {
@@ -68,6 +72,8 @@ func device(d disk, id string, i int) string {
 		return text
 	case busNVMe:
 		return fmt.Sprintf("nvme,drive=%s,serial=%s", id, d.Serial)
+	case busUSB:
+		return fmt.Sprintf("usb-storage,drive=%s,serial=%s,bus=xhci.0", id, d.Serial)
 	default:
 		return fmt.Sprintf("virtio-blk-pci,drive=%s,serial=%s", id, d.Serial)
 	}
