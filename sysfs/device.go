@@ -86,6 +86,9 @@ func (d Device) Number() string { return fmt.Sprintf("%d:%d", d.Major, d.Minor) 
 type Layer struct {
 	Device Device
 	Detail string // "raid5, clean, 64 KiB chunk, 4 members", "linear", "starts at 1048576"
+
+	under  []string // what it lies on, directly
+	height int      // above the members, whose height is 0
 }
 
 // Stack is a target and all that lies under it.

@@ -14,11 +14,22 @@ type Setting struct {
 
 func (s Setting) String() string { return s.Knob + "=" + s.Level }
 
+// Scope says on which devices of a stack a knob is set.
+type Scope int
+
+// The scopes.
+const (
+	OnMembers Scope = iota // each whole disk under the target
+	OnArrays               // each md array of the target: it is the array's own, and its disks have no such thing
+	OnTop                  // the whole device that the target is or lies on, which the page cache is filled from
+)
+
 // Knob is one setting of a device: which levels there are on any machine, which on this device, how it
 // is read and written. A new knob is a new entry of Knobs.
 type Knob struct {
-	Name string
-	Unit string // "KiB", "µs", "" for counts and words
+	Name  string
+	Unit  string // "KiB", "µs", "" for counts and words
+	Scope Scope
 
 	canonical func(level string) (string, error)
 	allowed   func(ctx context.Context, d Device) (Allowed, error)
@@ -30,7 +41,8 @@ type Knob struct {
 // Knobs is every knob, in the order in which they are applied and restored: a write-cache change makes
 // sd look at the drive again, a scheduler write resets nr_requests, max_sectors_kb lifts read_ahead_kb.
 //
-// See Documentation/block/queue-sysfs.rst and Documentation/ABI/stable/sysfs-block.
+// See Documentation/block/queue-sysfs.rst, Documentation/ABI/stable/sysfs-block and, of the arrays' own,
+// Documentation/admin-guide/md.rst.
 func Knobs() []Knob {
 	return []Knob{
 		writeCacheKnob(),
@@ -38,12 +50,14 @@ func Knobs() []Knob {
 		number("nr_requests", "", 4, nrRequestsRange),
 		queueDepthKnob(),
 		number("max_sectors_kb", "KiB", 4, maxSectorsRange),
-		number("read_ahead_kb", "KiB", 0, upTo(1<<20)),
+		onTop(number("read_ahead_kb", "KiB", 0, upTo(1<<20))),
 		words("nomerges", "0", "1", "2"),
 		words("rq_affinity", "0", "1", "2"),
 		number("wbt_lat_usec", "µs", 0, upTo(10_000_000)),
 		words("add_random", "0", "1"),
 		words("rotational", "0", "1"),
+		stripeCacheKnob(),
+		groupThreadKnob(),
 	}
 }
 

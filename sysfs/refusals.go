@@ -83,7 +83,11 @@ func (h Host) judgeReadOnly(s Stack, in Intent) (refusals []Refusal) {
 		all = append(all, l.Device)
 	}
 	all = append(all, s.Members...)
+	refusals = h.readOnlyArrays(s)
 	seen := map[string]bool{}
+	for _, r := range refusals {
+		seen[r.Device] = true // one reason is enough
+	}
 	for _, d := range all {
 		if !seen[d.Name] && h.text(d.dir+"/ro") == "1" {
 			refusals = append(refusals, Refusal{d.Name, d.Name + " is read-only and the workload writes", "blockdev --setrw " + d.Path + ", or a workload that reads"})

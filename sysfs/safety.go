@@ -16,6 +16,7 @@ type Intent struct {
 	SharedDisk bool     // --allow shared-disk
 	NeedKnobs  bool     // device settings are to be made below it
 	OwnPIDs    []int    // processes of ours, whose open files are no foreign use
+	Siblings   []Stack  // further targets of the same sweep, which may share disks with this one
 }
 
 // Refusal is a reason not to touch a device, and what to type so that it can be.
@@ -85,11 +86,7 @@ func (h Host) judge(ctx context.Context, l look, s Stack, in Intent) (refusals [
 	if len(onRoot) == 0 { // nobody is told how to erase the system
 		add(h.judgeErase(ctx, s, in))
 	}
-	for _, a := range h.Arrays(s) {
-		if a.Syncing() {
-			add(nil, []string{fmt.Sprintf("the array %s is busy with a %s, which is waited for", a.Name, a.Sync)})
-		}
-	}
+	add(nil, h.arrayNotes(s))
 	return refusals, notes
 }
 
@@ -148,6 +145,7 @@ func (h Host) awaitClosed(ctx context.Context, sv *survey, s Stack, in Intent) (
 // judgeUses sorts out who else is there.
 func (h Host) judgeUses(sv *survey, s Stack, in Intent) (refusals []Refusal, notes []string) {
 	onTarget, besides := sv.users(s)
+	siblings := sv.families(in.Siblings)
 	for _, u := range onTarget {
 		if in.foreign(u) {
 			refusals = append(refusals, Refusal{u.Device, u.Text(), h.fixUse(u)})
@@ -158,6 +156,8 @@ func (h Host) judgeUses(sv *survey, s Stack, in Intent) (refusals []Refusal, not
 		case !in.foreign(u):
 		case u.Kind == UseSwap:
 			refusals = append(refusals, Refusal{u.Device, u.Text() + ", on a disk of the target", h.fixUse(u)})
+		case siblings.have(sv, u):
+			notes = append(notes, u.Text()+": a further target of this sweep, on the same disk")
 		case !in.SharedDisk:
 			refusals = append(refusals, Refusal{u.Device, u.Text() + ", on a disk of the target",
 				h.fixUse(u) + ", or --allow shared-disk: settings of the disk change for it too"})

@@ -62,11 +62,37 @@ func (h Host) descend(s *Stack) error {
 			s.Members = append(s.Members, d)
 			continue
 		}
-		s.Layers = append(s.Layers, Layer{Device: d, Detail: h.detail(d)})
+		l := Layer{Device: d, Detail: h.detail(d)}
+		for _, u := range under {
+			l.under = append(l.under, u.Name)
+		}
+		s.Layers = append(s.Layers, l)
 		queue = append(queue, under...)
 	}
+	s.measure()
 	slices.SortFunc(s.Members, func(a, b Device) int { return natural(a.Name, b.Name) })
 	return nil
+}
+
+// measure gives each layer its height: one more than the highest of what it lies on. What comes first in the list may lie higher or
+// lower than what comes after it, so that it takes as many rounds as there are heights.
+func (s *Stack) measure() {
+	height := map[string]int{}
+	for range s.Layers {
+		settled := true
+		for i := range s.Layers {
+			l, h := &s.Layers[i], 0
+			for _, name := range l.under {
+				h = max(h, height[name])
+			}
+			if l.height = h + 1; height[l.Device.Name] != l.height {
+				height[l.Device.Name], settled = l.height, false
+			}
+		}
+		if settled {
+			return
+		}
+	}
 }
 
 // detail says in a few words what a layer is.

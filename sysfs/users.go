@@ -132,21 +132,56 @@ func (sv *survey) relation(target, used string) int {
 	return how
 }
 
+// family is what belongs to one target: its devices, all that they lie on, and of a directory the mount.
+type family struct {
+	targets []string
+	own     map[string]bool
+	mounted bool
+}
+
+func (sv *survey) familyOf(s Stack) family {
+	f := family{targets: []string{s.Device.Name}, mounted: s.Directory != ""}
+	for _, d := range s.More {
+		f.targets = append(f.targets, d.Name)
+	}
+	f.own = sv.down(f.targets...)
+	for name := range f.own {
+		if n := sv.nodes[name]; n != nil && n.container != "" {
+			f.own[n.container] = true
+		}
+	}
+	return f
+}
+
+// has tells a use by the family itself.
+func (f family) has(sv *survey, u Use) bool {
+	holder := sv.via[u]
+	return holder != "" && f.own[holder] || u.Kind == UseMounted && f.mounted && slices.Contains(f.targets, u.Device)
+}
+
+// families are several targets.
+type families []family
+
+func (sv *survey) families(stacks []Stack) (all families) {
+	for _, s := range stacks {
+		if s.Device.Name != "" {
+			all = append(all, sv.familyOf(s))
+		}
+	}
+	return all
+}
+
+func (all families) have(sv *survey, u Use) bool {
+	return slices.ContainsFunc(all, func(f family) bool { return f.has(sv, u) })
+}
+
 // users sorts the uses by what they are to the target.
 func (sv *survey) users(s Stack) (onTarget, besides []Use) {
 	if s.Device.Name == "" {
 		return nil, nil
 	}
-	targets := []string{s.Device.Name}
-	for _, d := range s.More {
-		targets = append(targets, d.Name)
-	}
-	own := sv.down(targets...)
-	for name := range own {
-		if n := sv.nodes[name]; n != nil && n.container != "" {
-			own[n.container] = true
-		}
-	}
+	f := sv.familyOf(s)
+	targets, own := f.targets, f.own
 	for _, u := range sv.uses {
 		how := apart
 		for _, target := range targets {
@@ -154,10 +189,10 @@ func (sv *survey) users(s Stack) (onTarget, besides []Use) {
 		}
 		holder := sv.via[u]
 		switch {
-		case holder != "" && own[holder]:
-			u.Own, how = true, upon
-		case u.Kind == UseMounted && s.Directory != "" && slices.Contains(targets, u.Device):
-			u.Own = true
+		case f.has(sv, u):
+			if u.Own = true; holder != "" {
+				how = upon
+			}
 		case holder != "" && how == upon && sv.sibling(own, targets, u.Device):
 			how = sharing
 		}
