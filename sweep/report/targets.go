@@ -62,9 +62,13 @@ func natural(a, b string) int {
 }
 
 // short is a target's name among others: md5, /mnt/r5; of one that is named by
-// a link or an identity the name of its disk.
+// a link or an identity the name of its disk; of one that was built what it is,
+// without what it was built from.
 func (t *targetFacts) short() string {
 	name := strings.TrimPrefix(t.Target, "/dev/")
+	if what, _, built := strings.Cut(name, "raid"+t.RAIDLevel+" on "); built {
+		return what + "raid" + t.RAIDLevel
+	}
 	link := name != t.Target && strings.HasPrefix(name, "disk/")
 	identity := strings.HasPrefix(name, "wwid:") || strings.HasPrefix(name, "serial:")
 	members := results.ParseMembers(t.Members)

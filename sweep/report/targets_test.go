@@ -39,7 +39,7 @@ func tagged1999() Data {
 	const one, two = "sdb:DRIVE9G:S2", "sdb:DRIVE9G:S2;sdc:DRIVE9G:S3"
 	for replicate := 1; replicate <= 3; replicate++ {
 		for i, c := range []struct{ level, target, members, depth string }{
-			{"0", "raid_level 0", two, "8"}, {"none", "raid_level none", one, "1"}, {"0", "raid_level 0", two, "1"}, {"none", "raid_level none", one, "8"},
+			{"0", "ext4 on raid0 on sdb sdc", two, "8"}, {"none", "ext4 on sdb", one, "1"}, {"0", "ext4 on raid0 on sdb sdc", two, "1"}, {"none", "ext4 on sdb", one, "8"},
 		} {
 			n.run("raid_level="+c.level+";queue_depth="+c.depth, replicate, 1, []string{"write", "read"}, func(phase string, r *results.Row) {
 				r.Workload, r.Target, r.Members = "dd", c.target, c.members

@@ -1,20 +1,19 @@
 package results
 
-import "strings"
+import (
+	"net/url"
+	"strings"
+)
 
-// levelEscapes keeps the separators of cells and of the columns axes and
-// axes_effective out of their levels.
-var levelEscapes = []string{"%", "%25", ";", "%3B", "=", "%3D"}
-
-// FormatLevel is a level as it stands in a cell: a semicolon, an equals sign or
-// a per cent sign of it is written %3B, %3D, %25. Only an identity has them.
-func FormatLevel(level string) string {
-	return strings.NewReplacer(levelEscapes...).Replace(level)
-}
-
-// ParseLevel undoes FormatLevel.
+// ParseLevel is the level that stands in a cell, an axes or an axes_effective
+// column: what separates there (of an identity: % ; = # and control characters)
+// is written %XX. What cannot be such text is taken literally.
 func ParseLevel(text string) string {
-	return strings.NewReplacer("%3B", ";", "%3D", "=", "%25", "%").Replace(text)
+	level, err := url.PathUnescape(text)
+	if err != nil {
+		return text
+	}
+	return level
 }
 
 // LevelIn is the level that a cell has on an axis, as it stands there; "" where

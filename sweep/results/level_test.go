@@ -8,11 +8,11 @@ import (
 
 func TestLevels(t *testing.T) {
 	for text, level := range map[string]string{
-		"31":                                   "31",
-		"wwid:t10.ATA     QEMU HARDDISK   S-1": "wwid:t10.ATA     QEMU HARDDISK   S-1",
-		"serial:a%3Bb%3Dc%2541:m":              "serial:a;b=c%41:m",
+		"31": "31",
+		"wwid:t10.ATA     QEMU HARDDISK   S+1": "wwid:t10.ATA     QEMU HARDDISK   S+1",
+		"serial:a%3Bb%3Dc%2541%23%09:m":        "serial:a;b=c%41#\t:m",
+		"2%":                                   "2%",
 	} {
-		assert.Equal(t, text, FormatLevel(level))
 		assert.Equal(t, level, ParseLevel(text))
 		cell := "raid_level=5;device=" + text + ";queue_depth=31"
 		assert.Equal(t, text, LevelIn(cell, "device"))

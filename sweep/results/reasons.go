@@ -15,6 +15,7 @@ const (
 	ClockStepped      Code = "clock stepped"
 	OverTheLimit      Code = "over the limit"
 	Cached            Code = "cached"
+	KernelLogLost     Code = "kernel log lost"
 	Moved             Code = "moved"
 	ForeignIO         Code = "foreign I/O"
 	NotAtRest         Code = "not at rest"
@@ -29,6 +30,7 @@ const (
 	Degraded          Code = "degraded"
 	Changed           Code = "changed"
 	NotApplied        Code = "not applied"
+	NotBuilt          Code = "not built"
 	Timeout           Code = "timeout"
 	StuckInKernel     Code = "stuck in the kernel"
 	WorkerDied        Code = "worker died"
@@ -51,6 +53,7 @@ func Codes() []CodeMeaning {
 		{ClockStepped, []string{OK}, "the wall clock was set during the run; durations are monotonic and right, `started` may not be"},
 		{OverTheLimit, []string{OK}, "the kernel refused a record larger than the device takes; a finding, with the errno and no rate"},
 		{Cached, []string{OK, Suspect}, "the members moved less than the workload did: a cache did the rest, or what was read had never been written; suspect where that cannot be: direct I/O, or a buffered read of what was out of the page cache"},
+		{KernelLogLost, []string{OK}, "the kernel wrote more to its log during the run than it keeps: what it had to say of the members may have been among the lost messages"},
 		{Moved, []string{Suspect}, "a setting changed during the run, and not by qdsweep: device, knob, from → to"},
 		{ForeignIO, []string{Suspect}, "the members did I/O that the workload did not ask for"},
 		{NotAtRest, []string{Suspect}, "the members were still busy when the wait for rest ran out, and the phase was started all the same"},
@@ -65,6 +68,7 @@ func Codes() []CodeMeaning {
 		{Degraded, []string{Failed}, "an array under the target lost a member during the run"},
 		{Changed, []string{Failed}, "the target or a member is no longer what the sweep started with, or something else is using it"},
 		{NotApplied, []string{Failed}, "a setting could not be made: the write failed or did not return"},
+		{NotBuilt, []string{Failed}, "the array or the file system of this raid_level could not be made"},
 		{Timeout, []string{Failed}, "the run took longer than its timeout and was killed"},
 		{StuckInKernel, []string{Failed}, "the worker did not die within 10 s of SIGKILL: it waits in the kernel for the device"},
 		{WorkerDied, []string{Failed}, "the process that does the I/O ended by itself"},
