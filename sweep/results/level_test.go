@@ -8,7 +8,7 @@ import (
 
 func TestLevels(t *testing.T) {
 	for text, level := range map[string]string{
-		"31": "31",
+		"31":                                   "31",
 		"wwid:t10.ATA     QEMU HARDDISK   S+1": "wwid:t10.ATA     QEMU HARDDISK   S+1",
 		"serial:a%3Bb%3Dc%2541%23%09:m":        "serial:a;b=c%41#\t:m",
 		"2%":                                   "2%",
