@@ -42,6 +42,16 @@ func (c Cell) Get(axis string) (string, bool) {
 	return "", false
 }
 
+// picks is the level by which the cell picks its target; zero where the profile has one target.
+func (c Cell) picks() Level {
+	for _, l := range c {
+		if picksTarget(l.Axis) {
+			return l
+		}
+	}
+	return Level{}
+}
+
 // Settings are the levels that are knobs of a device, in the order of applying.
 func (c Cell) Settings() []sysfs.Setting {
 	var all []sysfs.Setting
@@ -57,7 +67,7 @@ func (c Cell) Settings() []sysfs.Setting {
 func (c Cell) Specs(base []workload.Spec) ([]workload.Spec, error) {
 	specs := append([]workload.Spec(nil), base...)
 	for _, l := range c {
-		if _, knob := sysfs.LookupKnob(l.Axis); knob {
+		if !isParameter(l.Axis) {
 			continue
 		}
 		for i, s := range specs {

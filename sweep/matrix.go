@@ -13,6 +13,7 @@ type Matrix struct {
 	Exclude [][]Level // a cell that matches all the levels of one entry is left out
 	Include []Cell    // cells of their own, every axis named; an exclude does not match them
 
+	hard    string // the axis whose levels are hard to change: the cells of each come together; "" for none
 	leftOut []bool // of a plan: the kinds of work that are left out by rule (walk.kind)
 }
 
@@ -52,6 +53,14 @@ func (m Matrix) Axis(name string) (Axis, bool) {
 	return Axis{}, false
 }
 
+// hardLevels are the levels whose cells come together.
+func (m Matrix) hardLevels() []string {
+	if m.hard == "" {
+		return nil
+	}
+	return m.levelsOf(m.hard)
+}
+
 // combinations is the number of cells before any is excluded, and false when it is more than limit.
 func (m Matrix) combinations(limit int) (int, bool) {
 	n := 1
@@ -75,7 +84,7 @@ type walk struct {
 	product int
 	stride  []int   // of each axis: how many numbers one step of its level is
 	exclude [][]hit // by level number, so that a cell is judged without making its text
-	params  []int   // the axes that are parameters of workloads
+	params  []int   // the axes that decide what work a cell is
 }
 
 // hit is one pair of an exclude: the axis and the number of its level.
@@ -120,6 +129,20 @@ func (w *walk) whole() bool { return len(w.exclude) == 0 && w.matrix.leftOut == 
 // level is the number of the level that combination i has on an axis.
 func (w *walk) level(i, axis int) int {
 	return i / w.stride[axis] % len(w.matrix.Axes[axis].Levels)
+}
+
+// levelAt is the level that cell i has on an axis.
+func (w *walk) levelAt(i int, axis string) string {
+	if i >= w.product {
+		level, _ := w.matrix.Include[i-w.product].Get(axis)
+		return level
+	}
+	for a := range w.matrix.Axes {
+		if w.matrix.Axes[a].Name == axis {
+			return w.matrix.Axes[a].Levels[w.level(i, a)]
+		}
+	}
+	return ""
 }
 
 func (w *walk) excluded(i int) bool {

@@ -226,8 +226,8 @@ func TestKindsOfWorkAreTheCells(t *testing.T) {
 			t.Skip("no cell is left")
 		}
 		kinds := map[int][]workload.Spec{}
-		p.Matrix.eachWorkloads(p.Workloads, func(kind int, specs []workload.Spec) bool {
-			kinds[kind] = slices.Clone(specs)
+		p.Matrix.eachWorkloads(p.Workloads, func(k kindOfWork) bool {
+			kinds[k.number] = slices.Clone(k.specs)
 			return true
 		})
 		w, used := p.Matrix.walk(), map[int]bool{}

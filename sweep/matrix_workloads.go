@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"qdsweep/sysfs"
 	"qdsweep/workload"
 )
 
@@ -25,15 +24,25 @@ func (m Matrix) levelsOf(axis string) []string {
 	return levels
 }
 
-// parameters are the numbers of the axes that are parameters of workloads.
+// parameters are the numbers of the axes that decide what work a cell is: those that are parameters of workloads, and
+// before them the one that picks the target.
 func (m Matrix) parameters() []int {
 	var all []int
 	for i, a := range m.Axes {
-		if _, knob := sysfs.LookupKnob(a.Name); !knob {
+		if isParameter(a.Name) || picksTarget(a.Name) {
 			all = append(all, i)
 		}
 	}
 	return all
+}
+
+// kinds is the number of kinds of work that the combinations can be.
+func (m Matrix) kinds() int {
+	n := 1
+	for _, axis := range m.parameters() {
+		n *= len(m.Axes[axis].Levels)
+	}
+	return n
 }
 
 // shapes says whether an axis can make a cell that is left out by rule (workload.Spec.LeftOut).
@@ -44,7 +53,7 @@ func (m Matrix) shapes() bool {
 }
 
 // kind is the number of a combination among the combinations of the parameters' levels alone: cells of one kind do the
-// same work under different settings, so what concerns work is judged once a kind.
+// same work on the same target under different settings, so what concerns work is judged once a kind.
 func (w *walk) kind(i int) int {
 	kind := 0
 	for _, axis := range w.params {
@@ -53,14 +62,18 @@ func (w *walk) kind(i int) int {
 	return kind
 }
 
-// eachWorkloads calls f with the workloads of each kind of work that a cell asks for: first those of the combinations,
-// with the kind's number, then those of the included cells, with -1. It ends when f returns false.
-func (m Matrix) eachWorkloads(base []workload.Spec, f func(kind int, specs []workload.Spec) bool) {
+// kindOfWork is what cells of one kind do.
+type kindOfWork struct {
+	number int   // of the combinations; -1 of an included cell
+	target Level // that picks the target; zero where there is one only
+	specs  []workload.Spec
+}
+
+// eachWorkloads calls f with each kind of work that a cell asks for: first those of the combinations, then those of the
+// included cells. It ends when f returns false.
+func (m Matrix) eachWorkloads(base []workload.Spec, f func(kindOfWork) bool) {
 	w := m.walk()
-	kinds := 1
-	for _, axis := range w.params {
-		kinds *= len(m.Axes[axis].Levels)
-	}
+	kinds := m.kinds()
 	var used []bool // nil: all of them
 	if !w.whole() {
 		used = make([]bool, kinds)
@@ -75,11 +88,11 @@ func (m Matrix) eachWorkloads(base []workload.Spec, f func(kind int, specs []wor
 	for n, axis := range w.params {
 		puts[n] = putsOf(m.Axes[axis], specs)
 	}
-	if !w.eachKind(specs, puts, 0, used, f) {
+	if !w.eachKind(kindOfWork{specs: specs}, puts, used, f) {
 		return
 	}
 	for _, c := range m.Include {
-		if specs, err := c.Specs(base); err == nil && !f(-1, specs) {
+		if specs, err := c.Specs(base); err == nil && !f(kindOfWork{-1, c.picks(), specs}) {
 			return
 		}
 	}
@@ -131,18 +144,22 @@ func (p put) into(s *workload.Spec, level int) {
 	}
 }
 
-// eachKind goes through the levels of the parameter axes from puts on; kind is the number so far.
-func (w *walk) eachKind(specs []workload.Spec, puts [][]put, kind int, used []bool, f func(int, []workload.Spec) bool) bool {
+// eachKind goes through the levels of the axes from puts on; of so the number is that of the levels chosen before.
+func (w *walk) eachKind(so kindOfWork, puts [][]put, used []bool, f func(kindOfWork) bool) bool {
 	if len(puts) == 0 {
-		return used != nil && !used[kind] || f(kind, specs)
+		return used != nil && !used[so.number] || f(so)
 	}
-	levels := len(w.matrix.Axes[w.params[len(w.params)-len(puts)]].Levels)
-	inner := slices.Clone(specs)
-	for level := range levels {
+	axis := w.matrix.Axes[w.params[len(w.params)-len(puts)]]
+	inner := kindOfWork{target: so.target, specs: slices.Clone(so.specs)}
+	for level := range axis.Levels {
 		for i, p := range puts[0] {
-			p.into(&inner[i], level)
+			p.into(&inner.specs[i], level)
 		}
-		if !w.eachKind(inner, puts[1:], kind*levels+level, used, f) {
+		if picksTarget(axis.Name) {
+			inner.target = Level{axis.Name, axis.Levels[level]}
+		}
+		inner.number = so.number*len(axis.Levels) + level
+		if !w.eachKind(inner, puts[1:], used, f) {
 			return false
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -33,8 +31,8 @@ type Plan struct {
 	Refused     []sysfs.Refusal // of Judge: why run would not start as things are
 	Notes       []string        // of Judge
 
-	cells, skipped int // skipped: cells planned as skipped
-	skip           map[Level]string
+	cells, skipped int                        // skipped: cells planned as skipped
+	skip           map[Level]map[Level]string // by the level of the target: why its cells with a level are skipped
 	work           work
 }
 
@@ -76,15 +74,17 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 		return nil, err
 	}
 	profile := *p
-	plan := &Plan{Profile: &profile, skip: map[Level]string{}}
+	plan := &Plan{Profile: &profile, skip: map[Level]map[Level]string{}}
 	if !profile.SeedGiven {
 		profile.Seed, profile.SeedGiven, plan.SeedChosen = chooseSeed(), true, true
 	}
-	stack, err := p.resolve(h)
-	if err != nil {
+	var err error
+	if plan.Targets, err = p.resolveTargets(h); err != nil {
 		return nil, err
 	}
-	plan.Targets = []*Target{{Stack: stack}}
+	if p.Target.Devices != nil {
+		profile.nameDevices(plan.Targets)
+	}
 	var refusals []sysfs.Refusal
 	refusals = append(refusals, plan.planWork()...)
 	found, err := plan.planKnobs(ctx, h, o)
@@ -126,29 +126,13 @@ func (p *Plan) nothingLeft() (refusals []sysfs.Refusal) {
 	return refusals
 }
 
-// resolve finds the target on the machine: its layers and members. Errors are *NotHere.
-func (p *Profile) resolve(h sysfs.Host) (stack sysfs.Stack, err error) {
-	if p.Target.Directory != "" {
-		stack, err = h.ResolveDirectory(p.Target.Directory)
-	} else {
-		stack, err = h.Resolve(p.Target.Device)
+// resolve finds the first target.
+func (p *Profile) resolve(h sysfs.Host) (sysfs.Stack, error) {
+	targets, err := p.resolveTargets(h)
+	if err != nil {
+		return sysfs.Stack{}, err
 	}
-	const fix = "qdsweep devices     lists what there is"
-	switch {
-	case p.Target.Directory != "" && err != nil:
-		return stack, &NotHere{[]sysfs.Refusal{{Reason: err.Error(), Fix: "give a directory on a disk that can be driven (--directory)"}}}
-	case errors.Is(err, sysfs.ErrNoDevice):
-		reason := err.Error()
-		if said, more := strings.CutSuffix(reason, ": "+sysfs.ErrNoDevice.Error()); more && strings.Contains(said, "block device") {
-			reason = said // "is a directory, not a block device" says it
-		}
-		return stack, &NotHere{[]sysfs.Refusal{{Reason: reason, Fix: fix}}}
-	case err != nil:
-		return stack, &NotHere{[]sysfs.Refusal{{Device: p.Target.String(), Reason: err.Error(), Fix: fix}}}
-	case p.Target.Directory == "" && stack.Device.Bytes <= 0:
-		return stack, &NotHere{[]sysfs.Refusal{{Reason: fmt.Sprintf("%s has no size: no medium is in it", stack.Device.Name), Fix: "put one in, or choose another device"}}}
-	}
-	return stack, nil
+	return targets[0].Stack, nil
 }
 
 // complete says what a profile lacks that flags could have given.
@@ -167,7 +151,7 @@ func (p *Profile) complete() error {
 	if p.Target.Empty() {
 		add("target", "this profile names no target: add --device DEVICE (`qdsweep devices` lists them) or --directory DIR", "target", "name")
 	}
-	if p.Target.Directory != "" {
+	if p.Target.inDirectory() {
 		for _, s := range p.Workloads {
 			if s.Size == 0 && s.Has("size") {
 				add("workload "+s.Name, "in a directory it needs a size, such as size: 1g", "workload "+s.Name)
@@ -209,24 +193,36 @@ func (p *Plan) skipper() func(w *walk, i int) string {
 	if p.Profile.Unsupported != Skip || len(p.skip) == 0 {
 		return nil
 	}
-	axes := p.Profile.Matrix.Axes
-	byNumber := make([][]string, len(axes))
-	for a, axis := range axes {
-		for _, level := range axis.Levels {
-			byNumber[a] = append(byNumber[a], p.skip[Level{axis.Name, level}])
+	m := p.Profile.Matrix
+	axes := m.Axes
+	byNumber := map[string][][]string{} // by the level of the target
+	for _, t := range p.Targets {
+		reasons := make([][]string, len(axes))
+		for a, axis := range axes {
+			for _, level := range axis.Levels {
+				reasons[a] = append(reasons[a], p.skip[t.Level][Level{axis.Name, level}])
+			}
 		}
+		byNumber[t.Level.Value] = reasons
 	}
+	picks := slices.IndexFunc(axes, func(a Axis) bool { return picksTarget(a.Name) })
 	return func(w *walk, i int) string {
 		if i >= w.product {
-			for _, l := range w.matrix.Include[i-w.product] {
-				if reason := p.skip[l]; reason != "" {
+			cell := w.matrix.Include[i-w.product]
+			for _, l := range cell {
+				if reason := p.skip[cell.picks()][l]; reason != "" {
 					return reason
 				}
 			}
 			return ""
 		}
+		var target string
+		if picks >= 0 {
+			target = axes[picks].Levels[w.level(i, picks)]
+		}
+		reasons := byNumber[target]
 		for a := range axes {
-			if reason := byNumber[a][w.level(i, a)]; reason != "" {
+			if reason := reasons[a][w.level(i, a)]; reason != "" {
 				return reason
 			}
 		}
@@ -245,9 +241,9 @@ func (p *Plan) Count() int { return p.cells * p.Profile.Repeats }
 // Cells is the number of cells.
 func (p *Plan) Cells() int { return p.cells }
 
-// Writes says whether a workload of any cell writes to the target.
+// Writes says whether anything is written to a target: by a workload of any cell, or by building it.
 func (p *Plan) Writes() bool {
-	return slices.ContainsFunc(p.work.loads, func(l load) bool { return l.writes })
+	return p.builds() || slices.ContainsFunc(p.work.loads, func(l load) bool { return l.writes })
 }
 
 // NeedsKnobs says whether settings of devices are changed.

@@ -11,13 +11,15 @@ import (
 // Judge asks the safety gate what `run` would say to this plan as the machine is now, so that a plan shown in the evening
 // does not end in a refusal at night. The answers are in Refused and Notes, and are shown by Text and JSON. It changes nothing.
 func (p *Plan) Judge(ctx context.Context, h sysfs.Host, o PlanOptions) error {
-	refused, notes, err := h.Judge(ctx, p.Targets[0].Stack, sysfs.Intent{
-		Write: p.Writes(), Erase: o.Erase, SharedDisk: o.Allow["shared-disk"], NeedKnobs: p.NeedsKnobs(),
-	})
-	if err != nil {
-		return fmt.Errorf("judge whether %s may be swept: %w", p.Targets[0].Stack.Target, err)
+	in := sysfs.Intent{Write: p.Writes(), Erase: o.Erase, SharedDisk: o.Allow["shared-disk"], NeedKnobs: p.NeedsKnobs()}
+	p.Refused, p.Notes = nil, nil
+	for _, t := range p.Targets {
+		refused, notes, err := h.Judge(ctx, t.Stack, in)
+		if err != nil {
+			return fmt.Errorf("judge whether %s may be swept: %w", t.Stack.Target, err)
+		}
+		p.Refused, p.Notes = append(p.Refused, refused...), append(p.Notes, notes...)
 	}
-	p.Refused, p.Notes = refused, notes
 	return nil
 }
 

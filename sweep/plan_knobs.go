@@ -12,8 +12,8 @@ import (
 	"qdsweep/sysfs"
 )
 
-// planKnobs reads what each knob of the matrix is and can be on each member, and judges every level: what a member cannot
-// have, and what needs --allow raise. All of it is said at once.
+// planKnobs reads what each knob of the matrix is and can be on each member of each target, and judges every level: what a
+// member cannot have, and what needs --allow raise. All of it is said at once.
 func (p *Plan) planKnobs(ctx context.Context, h sysfs.Host, o PlanOptions) ([]sysfs.Refusal, error) {
 	var axes []string
 	for _, a := range p.Profile.Matrix.Axes {
@@ -21,33 +21,49 @@ func (p *Plan) planKnobs(ctx context.Context, h sysfs.Host, o PlanOptions) ([]sy
 			axes = append(axes, a.Name)
 		}
 	}
-	if len(axes) > 0 && p.Targets[0].Stack.NoKnobs != "" {
-		return []sysfs.Refusal{{Device: p.Targets[0].Stack.Target, Reason: fmt.Sprintf("%s cannot be set below it: %s", strings.Join(axes, ", "), p.Targets[0].Stack.NoKnobs),
-			Fix: "take these axes out of the matrix, or give another target (--device, --directory)"}}, nil
+	if refusals := p.withoutKnobs(axes); len(refusals) > 0 {
+		return refusals, nil
 	}
 	var found grouped
 	for _, axis := range axes {
 		knob, _ := sysfs.LookupKnob(axis)
 		planned := PlannedKnob{Name: axis, Unit: knob.Unit, Levels: p.Profile.Matrix.levelsOf(axis)}
-		for _, member := range p.Targets[0].Stack.Members {
-			state, err := stateOf(ctx, member, axis)
-			if err != nil {
-				return nil, err
+		states := map[string]MemberState{}
+		for _, t := range p.Targets {
+			for _, member := range t.Stack.Members {
+				state, known := states[member.Name]
+				if !known {
+					var err error
+					if state, err = stateOf(ctx, member, axis); err != nil {
+						return nil, err
+					}
+					states[member.Name] = state
+					planned.Members = append(planned.Members, state)
+				}
+				p.judge(&found, t, planned.Levels, axis, state)
 			}
-			planned.Members = append(planned.Members, state)
-			p.judge(&found, planned.Levels, axis, state)
 		}
 		p.Knobs = append(p.Knobs, planned)
 	}
-	raised := p.mayRaise(h, o)
-	if !raised {
-		for _, k := range p.Knobs {
-			for _, m := range k.Members {
+	for _, k := range p.Knobs {
+		for _, m := range k.Members {
+			if !p.mayRaise(h, o, m.Member) {
 				p.raises(&found, k, m)
 			}
 		}
 	}
 	return found.refusals, nil
+}
+
+// withoutKnobs refuses axes of settings where no setting reaches the target.
+func (p *Plan) withoutKnobs(axes []string) (refusals []sysfs.Refusal) {
+	for _, t := range p.Targets {
+		if len(axes) > 0 && t.Stack.NoKnobs != "" {
+			refusals = append(refusals, sysfs.Refusal{Device: t.Stack.Target, Reason: fmt.Sprintf("%s cannot be set below it: %s", strings.Join(axes, ", "), t.Stack.NoKnobs),
+				Fix: "take these axes out of the matrix, or give another target" + p.otherTarget()})
+		}
+	}
+	return refusals
 }
 
 // stateOf is one knob of one member. What the device has not got is data; only a failure to look is an error.
@@ -100,9 +116,9 @@ func innerReason(err error) string {
 	return err.Error()
 }
 
-// judge says which levels a member cannot have. By the profile's unsupported they refuse the plan, are skipped, or are
-// tried all the same.
-func (p *Plan) judge(found *grouped, levels []string, axis string, m MemberState) {
+// judge says which levels a member of a target cannot have. By the profile's unsupported they refuse the plan, are skipped in
+// the cells of that target, or are tried all the same.
+func (p *Plan) judge(found *grouped, t *Target, levels []string, axis string, m MemberState) {
 	for _, level := range levels {
 		reason := p.cannot(axis, level, m)
 		if reason == "" {
@@ -116,10 +132,14 @@ func (p *Plan) judge(found *grouped, levels []string, axis string, m MemberState
 			found.add(m.Member, reason, fix)
 			continue
 		}
-		p.Unsupported = append(p.Unsupported, UnsupportedLevel{m.Member, axis, level, reason})
-		key := Level{axis, level}
-		if p.skip[key] == "" {
-			p.skip[key] = reason
+		if u := (UnsupportedLevel{m.Member, axis, level, reason}); !slices.Contains(p.Unsupported, u) {
+			p.Unsupported = append(p.Unsupported, u)
+		}
+		if p.skip[t.Level] == nil {
+			p.skip[t.Level] = map[Level]string{}
+		}
+		if key := (Level{axis, level}); p.skip[t.Level][key] == "" {
+			p.skip[t.Level][key] = reason
 		}
 	}
 }
@@ -188,16 +208,17 @@ func (p *Plan) raises(found *grouped, k PlannedKnob, m MemberState) {
 	}
 }
 
-// mayRaise says that raising is consented to: by --allow raise, or by --erase of the very disk that is the target.
-func (p *Plan) mayRaise(h sysfs.Host, o PlanOptions) bool {
+// mayRaise says that raising a member is consented to: by --allow raise, or by --erase of that very disk, where the disk as a
+// whole is a target or a part of one that is built.
+func (p *Plan) mayRaise(h sysfs.Host, o PlanOptions, member string) bool {
 	if o.Allow["raise"] {
 		return true
 	}
-	if p.Targets[0].Stack.Directory != "" || p.Targets[0].Stack.Device.Kind != sysfs.KindDisk {
-		return false
+	whole := func(d sysfs.Device) bool {
+		return d.Name == member && d.Kind == sysfs.KindDisk && h.Consent(d, o.Erase) != sysfs.NotNamed
 	}
-	for _, e := range o.Erase {
-		if s, err := h.Resolve(e); err == nil && s.Device.Name == p.Targets[0].Stack.Device.Name {
+	for _, t := range p.Targets {
+		if t.Stack.Directory == "" && whole(t.Stack.Device) || slices.ContainsFunc(t.Parts, whole) {
 			return true
 		}
 	}

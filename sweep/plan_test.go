@@ -224,7 +224,7 @@ func TestParityHoldsNoData(t *testing.T) {
 		m.array("md0", level, "sda", "sdb", "sdc", "sdd")
 		p, err := planOf(t, m.host(), "version: 1\nname: a\ntarget: {device: md0}"+readers, PlanOptions{})
 		require.NoError(t, err)
-		assert.Equal(t, want, [2]int{p.dataMembers(false), p.dataMembers(true)}, level)
+		assert.Equal(t, want, [2]int{p.Targets[0].dataMembers(false), p.Targets[0].dataMembers(true)}, level)
 	}
 }
 

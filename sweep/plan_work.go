@@ -30,33 +30,25 @@ type load struct {
 // maxRefusals is how many different faults of workloads are listed: a matrix can make the same one in a million ways.
 const maxRefusals = 20
 
-// planWork looks at the workloads of each kind of work on this target: what is left out by rule, what cannot be, and
-// what the rest amounts to.
+// planWork looks at the workloads of each kind of work: what is left out by rule, what cannot be on its target, and what the
+// rest amounts to. What is left out is so on all targets, by the smallest: otherwise they would not compare.
 func (p *Plan) planWork() []sysfs.Refusal {
 	m := &p.Profile.Matrix
-	directory := p.Targets[0].Stack.Directory != ""
-	bytes := p.Targets[0].Stack.Bytes
-	if directory {
-		bytes = 0
-	}
-	kinds := 1
-	for _, axis := range m.parameters() {
-		kinds *= len(m.Axes[axis].Levels)
-	}
-	leftOut := make([]bool, kinds)
+	leftOut := make([]bool, m.kinds())
 	var anyLeftOut bool
 	var refusals []sysfs.Refusal
 	said := map[string]bool{}
 	var total time.Duration
 	judged := 0
-	m.eachWorkloads(p.Profile.Workloads, func(kind int, specs []workload.Spec) bool {
-		if kind >= 0 && m.shapes() {
-			for _, s := range specs {
-				reason := s.LeftOut(bytes)
+	smallest := p.smallest()
+	m.eachWorkloads(p.Profile.Workloads, func(k kindOfWork) bool {
+		if k.number >= 0 && m.shapes() {
+			for _, s := range k.specs {
+				reason := s.LeftOut(smallest)
 				if reason == "" {
 					continue
 				}
-				leftOut[kind], anyLeftOut = true, true
+				leftOut[k.number], anyLeftOut = true, true
 				if !said[reason] && len(p.LeftOut) < maxRefusals {
 					said[reason] = true
 					p.LeftOut = append(p.LeftOut, reason)
@@ -64,24 +56,24 @@ func (p *Plan) planWork() []sysfs.Refusal {
 				return true
 			}
 		}
-		for _, s := range specs {
-			err := s.CheckTarget(bytes, p.Targets[0].Stack.Device.LogicalBlock, directory)
+		t := p.targetAt(k.target)
+		for _, s := range k.specs {
+			err := s.CheckTarget(t.bytes(), t.logicalBlock(), t.files())
 			if err == nil {
 				continue
 			}
 			for _, line := range strings.Split(err.Error(), "\n") {
-				if !said[line] {
-					said[line] = true
-					refusals = append(refusals, sysfs.Refusal{Device: p.Targets[0].Stack.Target, Reason: line,
-						Fix: "change the workload in the profile, or give another target (--device, --directory)"})
+				if key := t.Stack.Target + line; !said[key] {
+					said[key] = true
+					refusals = append(refusals, sysfs.Refusal{Device: t.Stack.Target, Reason: line, Fix: "change the workload in the profile, or give another target" + p.otherTarget()})
 				}
 			}
 		}
 		judged++
-		d := p.duration(specs)
+		d := p.duration(k.specs, t)
 		total += d
 		p.work.longest = max(p.work.longest, d)
-		p.work.add(specs)
+		p.work.add(k.specs)
 		return len(refusals) < maxRefusals
 	})
 	if anyLeftOut {
@@ -91,6 +83,25 @@ func (p *Plan) planWork() []sysfs.Refusal {
 		p.work.mean = total / time.Duration(judged)
 	}
 	return refusals
+}
+
+// smallest is the size of the smallest target that is a device; 0 when none is.
+func (p *Plan) smallest() int64 {
+	var smallest int64
+	for _, t := range p.Targets {
+		if n := t.bytes(); n > 0 && (smallest == 0 || n < smallest) {
+			smallest = n
+		}
+	}
+	return smallest
+}
+
+// otherTarget are the flags that give another target, where they may.
+func (p *Plan) otherTarget() string {
+	if p.Profile.Target.several() {
+		return ""
+	}
+	return " (--device, --directory)"
 }
 
 // add counts the workloads of one kind of work in.
@@ -122,7 +133,7 @@ func (w *work) add(specs []workload.Spec) {
 // duration is a first guess of a run: what its workloads say, rest before each, settings. Workloads by bytes are guessed
 // at 100 MB/s and 100 random operations a second on rotating members, 400 MB/s and 10,000 on others, a member; what a
 // drive does is known after the first run and not before.
-func (p *Plan) duration(specs []workload.Spec) time.Duration {
+func (p *Plan) duration(specs []workload.Spec, t *Target) time.Duration {
 	d := 100 * time.Millisecond
 	if _, ok := p.Profile.Matrix.Axis("write_cache"); ok {
 		d += 600 * time.Millisecond // two changes (kernel.md)
@@ -133,21 +144,21 @@ func (p *Plan) duration(specs []workload.Spec) time.Duration {
 			d += known
 			continue
 		}
-		d += p.byBytes(s)
+		d += t.byBytes(s)
 	}
 	return d
 }
 
-func (p *Plan) byBytes(s workload.Spec) time.Duration {
+func (t *Target) byBytes(s workload.Spec) time.Duration {
 	rate, operations := 400e6, 10_000.0
-	for _, m := range p.Targets[0].Stack.Members {
+	for _, m := range t.Stack.Members {
 		if m.Rotational {
 			rate, operations = 100e6, 100
 		}
 	}
 	bytes := s.SpaceNeeded()
 	if bytes == 0 {
-		bytes = p.Targets[0].Stack.Bytes
+		bytes = t.Stack.Bytes
 	}
 	phases := 0.0
 	for _, name := range s.Phases() {

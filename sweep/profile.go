@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -80,12 +81,37 @@ func (t TargetSpec) Empty() bool {
 	return t.Device == "" && t.Directory == "" && t.Devices == nil && t.Arrays == nil && t.Build == nil
 }
 
-// String is the target as the user wrote it.
-func (t TargetSpec) String() string {
-	if t.Directory != "" {
-		return t.Directory
+// several says that the target is picked by an axis.
+func (t TargetSpec) several() bool { return t.Devices != nil || t.Arrays != nil || t.Build != nil }
+
+// form is the key by which the profile says its target.
+func (t TargetSpec) form() string {
+	switch {
+	case t.Devices != nil:
+		return "devices"
+	case t.Arrays != nil:
+		return "arrays"
+	case t.Build != nil:
+		return "build"
+	case t.Directory != "":
+		return "directory"
 	}
-	return t.Device
+	return "device"
+}
+
+// inDirectory says that workloads drive files, of one target at least.
+func (t TargetSpec) inDirectory() bool {
+	return t.Directory != "" || slices.ContainsFunc(t.Arrays, func(a ArraySpec) bool { return a.Directory != "" }) || t.Build != nil && t.Build.Filesystem != ""
+}
+
+// array is the entry of arrays for a raid_level.
+func (t TargetSpec) array(level string) (ArraySpec, bool) {
+	for _, a := range t.Arrays {
+		if a.Level == level {
+			return a, true
+		}
+	}
+	return ArraySpec{}, false
 }
 
 // ReadProfile reads a profile; name is the file's, for the errors. The error is a *ProfileErrors with everything that is
@@ -118,6 +144,8 @@ type profileReader struct {
 	reader
 	p     *Profile
 	knobs map[string]sysfs.Knob // by axis; one without a name where the axis is none
+
+	layout *yaml.Node // of build, read when the levels are known
 }
 
 // profileKeys are the keys of a profile in the order in which YAML writes them.
@@ -144,7 +172,7 @@ func (r *profileReader) profile(root *yaml.Node) {
 	}
 	r.p.places[""] = at(root)
 	seen := map[string]bool{}
-	var workloads *yaml.Node
+	var matrix, workloads *yaml.Node
 	for _, f := range fields {
 		seen[f.name] = true
 		r.p.places[f.name] = at(f.value)
@@ -158,7 +186,7 @@ func (r *profileReader) profile(root *yaml.Node) {
 		case "target":
 			r.target(f.value)
 		case "matrix":
-			r.matrix(f.value)
+			matrix = f.value
 		case "repeats":
 			r.repeats(f.value)
 		case "order":
@@ -186,6 +214,7 @@ func (r *profileReader) profile(root *yaml.Node) {
 			r.fail(at(root), key, "%s", write)
 		}
 	}
+	r.matrix(matrix) // whose first axis may come from the target
 	if workloads != nil {
 		r.workloadList(workloads)
 	}

@@ -33,18 +33,13 @@ func TestExamplesOfTheDocs(t *testing.T) {
 func TestKeysOfLaterVersions(t *testing.T) {
 	const work = "\nworkloads: [{name: a, type: io}]\n"
 	for name, source := range map[string]string{
-		"deadline":    "deadline: 8h" + work,
-		"until":       "until: \"07:00\"" + work,
-		"hooks":       "hooks: {before_run: x}" + work,
-		"precision":   "repeats: {min: 6, max: 20, precision: 2%}" + work,
-		"devices":     "target: {devices: [sda, sdb]}" + work,
-		"arrays":      "target: {arrays: {5: /dev/md5}}" + work,
-		"build":       "target: {build: {members: [sda]}}" + work,
-		"raid_level":  "matrix: {raid_level: [0, 5]}" + work,
-		"device axis": "matrix: {device: [sda, sdb]}" + work,
-		"bonnie":      "workloads: [{name: a, type: bonnie}]\n",
-		"sg":          "workloads: [{name: a, type: io, engine: sg}]\n",
-		"verify":      "workloads: [{name: a, type: io, verify: true}]\n",
+		"deadline":  "deadline: 8h" + work,
+		"until":     "until: \"07:00\"" + work,
+		"hooks":     "hooks: {before_run: x}" + work,
+		"precision": "repeats: {min: 6, max: 20, precision: 2%}" + work,
+		"bonnie":    "workloads: [{name: a, type: bonnie}]\n",
+		"sg":        "workloads: [{name: a, type: io, engine: sg}]\n",
+		"verify":    "workloads: [{name: a, type: io, verify: true}]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadProfile("later.yaml", strings.NewReader("version: 1\nname: later\n"+source))

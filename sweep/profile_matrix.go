@@ -24,8 +24,6 @@ func neverAxes() map[string]string {
 // laterAxes are axes of versions to come, with what to do without them.
 func laterAxes() map[string]string {
 	return map[string]string{
-		"raid_level":         "run the profile once for each array (--device, --directory)",
-		"device":             "run the profile once for each device (--device)",
 		"stripe_cache_size":  "set it by hand before the sweep",
 		"group_thread_count": "set it by hand before the sweep",
 	}
@@ -34,6 +32,12 @@ func laterAxes() map[string]string {
 // canonical is the one text of a level: of a knob, or of a workload parameter. Knobs are looked up once a profile,
 // because a range can have thousands of levels.
 func (r *profileReader) canonical(axis, text string) (string, error) {
+	switch axis {
+	case raidLevel:
+		return canonicalRAID(text)
+	case deviceAxis:
+		return r.canonicalDevice(text)
+	}
 	k, known := r.knobs[axis]
 	if !known {
 		k, _ = sysfs.LookupKnob(axis)
@@ -45,9 +49,9 @@ func (r *profileReader) canonical(axis, text string) (string, error) {
 	return workload.CanonicalParam(axis, text)
 }
 
-// axisNames are all axes of this version, knobs first.
+// axisNames are all axes that a matrix can name, knobs before parameters of workloads.
 func axisNames() []string {
-	var names []string
+	names := []string{raidLevel}
 	for _, k := range sysfs.Knobs() {
 		names = append(names, k.Name)
 	}
@@ -86,36 +90,26 @@ func (r *profileReader) isAxis(f field) bool {
 
 const matrixAllowed = "write axes below it, such as queue_depth: [1, 31]; or leave matrix out"
 
+// matrix reads the matrix; n is nil where the profile has none, and then the target may have an axis all the same.
 func (r *profileReader) matrix(n *yaml.Node) {
-	fields, ok := r.fields(n, "matrix", matrixAllowed)
-	if !ok {
-		return
-	}
-	if len(fields) == 0 && len(r.errs.Errors) == 0 {
-		r.fail(at(n), "matrix", "no axis; %s", matrixAllowed)
-	}
-	var exclude, include *yaml.Node
-	m := &r.p.Matrix
-	for _, f := range fields {
-		switch f.name {
-		case "exclude":
-			exclude = f.value
-		case "include":
-			include = f.value
-		default:
-			if r.isAxis(f) {
-				r.p.places["axis "+f.name] = at(f.key)
-				m.Axes = append(m.Axes, Axis{f.name, r.levels(f)})
-			}
+	var fields []field
+	if n != nil {
+		all, ok := r.fields(n, "matrix", matrixAllowed)
+		if !ok {
+			return
+		}
+		if fields = all; len(fields) == 0 && len(r.errs.Errors) == 0 {
+			r.fail(at(n), "matrix", "no axis; %s", matrixAllowed)
 		}
 	}
-	slices.SortFunc(m.Axes, func(a, b Axis) int { return compareAxes(a.Name, b.Name) })
+	exclude, include := r.axes(fields)
 	if exclude != nil {
 		r.exclude(exclude)
 	}
 	if include != nil {
 		r.include(include)
 	}
+	r.targetLevels()
 }
 
 // exclude reads lists of pairs; each leaves out every cell that matches all its pairs.

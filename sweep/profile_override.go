@@ -22,6 +22,8 @@ func (p *Profile) Override(o Overrides) error {
 	switch {
 	case o.Device != "" && o.Directory != "":
 		errs = append(errs, errors.New("--device and --directory: a target is one of them; leave one out"))
+	case (o.Device != "" || o.Directory != "") && p.Target.several():
+		errs = append(errs, errors.New(overrideFlag(o)+": this profile's target is picked by an axis ("+p.Target.form()+"), and a flag cannot take the place of several; change the profile"))
 	case o.Device != "":
 		if !goodDevice(o.Device) {
 			errs = append(errs, fmt.Errorf("--device %q: %s", o.Device, deviceAllowed))
@@ -50,4 +52,11 @@ func (p *Profile) Override(o Overrides) error {
 		p.Timeout, p.TimeoutGiven = o.Timeout, true
 	}
 	return errors.Join(errs...)
+}
+
+func overrideFlag(o Overrides) string {
+	if o.Device != "" {
+		return "--device " + o.Device
+	}
+	return "--directory " + o.Directory
 }

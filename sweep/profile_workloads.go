@@ -6,7 +6,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"qdsweep/sysfs"
 	"qdsweep/workload"
 )
 
@@ -100,7 +99,7 @@ func (r *profileReader) parameter(typ string, e workload.FieldError, fields []fi
 // parameterAxes checks each level of an axis that is a workload parameter with each workload that has it.
 func (r *profileReader) parameterAxes() {
 	for _, a := range r.p.Matrix.Axes {
-		if _, knob := sysfs.LookupKnob(a.Name); knob {
+		if !isParameter(a.Name) {
 			continue
 		}
 		used := false
@@ -124,8 +123,8 @@ func (r *profileReader) parameterAxes() {
 // workloadCells checks the workloads of every cell as far as that needs no machine: what no single value shows.
 func (r *profileReader) workloadCells(p position) {
 	said := map[string]bool{}
-	r.p.Matrix.eachWorkloads(r.p.Workloads, func(_ int, specs []workload.Spec) bool {
-		for _, s := range specs {
+	r.p.Matrix.eachWorkloads(r.p.Workloads, func(k kindOfWork) bool {
+		for _, s := range k.specs {
 			if s.LeftOut(0) != "" && r.p.Matrix.shapes() {
 				continue
 			}

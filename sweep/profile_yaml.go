@@ -17,12 +17,7 @@ func (p *Profile) YAML() []byte {
 	if p.Description != "" {
 		fmt.Fprintf(&b, "description: %s\n", quoted(p.Description))
 	}
-	switch {
-	case p.Target.Device != "":
-		fmt.Fprintf(&b, "target:\n  device: %s\n", quoted(p.Target.Device))
-	case p.Target.Directory != "":
-		fmt.Fprintf(&b, "target:\n  directory: %s\n", quoted(p.Target.Directory))
-	}
+	p.Target.yaml(&b)
 	p.Matrix.yaml(&b)
 	fmt.Fprintf(&b, "repeats: %d\norder: %s\n", p.Repeats, p.Order)
 	if p.SeedGiven {
@@ -48,16 +43,14 @@ func workloadPairs(s workload.Spec) []string {
 }
 
 func (m Matrix) yaml(b *bytes.Buffer) {
-	if len(m.Axes) == 0 {
+	if len(m.Axes) == 0 || len(m.Axes) == 1 && m.Axes[0].Name == deviceAxis && len(m.Exclude)+len(m.Include) == 0 {
 		return
 	}
 	b.WriteString("matrix:\n")
 	for _, a := range m.Axes {
-		levels := make([]string, len(a.Levels))
-		for i, l := range a.Levels {
-			levels[i] = scalarText(l)
+		if a.Name != deviceAxis { // which comes from the target
+			fmt.Fprintf(b, "  %s: %s\n", a.Name, listText(a.Levels))
 		}
-		fmt.Fprintf(b, "  %s: [%s]\n", a.Name, strings.Join(levels, ", "))
 	}
 	cells := func(key string, all []Cell) {
 		if len(all) == 0 {
@@ -67,7 +60,11 @@ func (m Matrix) yaml(b *bytes.Buffer) {
 		for _, c := range all {
 			pairs := make([]string, len(c))
 			for i, l := range c {
-				pairs[i] = l.Axis + ": " + scalarText(l.Value)
+				value := l.Value
+				if l.Axis == deviceAxis {
+					value = deviceOf(value)
+				}
+				pairs[i] = l.Axis + ": " + scalarText(value)
 			}
 			fmt.Fprintf(b, "    - {%s}\n", strings.Join(pairs, ", "))
 		}
@@ -78,6 +75,67 @@ func (m Matrix) yaml(b *bytes.Buffer) {
 	}
 	cells("exclude", exclude)
 	cells("include", m.Include)
+}
+
+func (t TargetSpec) yaml(b *bytes.Buffer) {
+	switch {
+	case t.Device != "":
+		fmt.Fprintf(b, "target:\n  device: %s\n", quoted(t.Device))
+	case t.Directory != "":
+		fmt.Fprintf(b, "target:\n  directory: %s\n", quoted(t.Directory))
+	case t.Devices != nil:
+		fmt.Fprintf(b, "target:\n  devices: %s\n", listText(t.Devices))
+	case t.Arrays != nil:
+		b.WriteString("target:\n  arrays:\n")
+		for _, a := range t.Arrays {
+			fmt.Fprintf(b, "    %s: %s\n", a.Level, quoted(a.Device+a.Directory)) // one of them
+		}
+	case t.Build != nil:
+		b.WriteString("target:\n  build:\n")
+		t.Build.yaml(b)
+	}
+}
+
+func (s *BuildSpec) yaml(b *bytes.Buffer) {
+	fmt.Fprintf(b, "    members: %s\n", listText(s.Members))
+	if s.ChunkKB > 0 {
+		fmt.Fprintf(b, "    chunk_kb: %d\n", s.ChunkKB)
+	}
+	if len(s.Layout) > 0 {
+		var pairs []string
+		for _, level := range raidLevels() {
+			if layout, ok := s.Layout[level]; ok {
+				pairs = append(pairs, level+": "+scalarText(layout))
+			}
+		}
+		fmt.Fprintf(b, "    layout: {%s}\n", strings.Join(pairs, ", "))
+	}
+	if s.Bitmap != "" {
+		fmt.Fprintf(b, "    bitmap: %s\n", s.Bitmap)
+	}
+	fmt.Fprintf(b, "    initial_sync: %t\n", s.InitialSync)
+	filesystem := s.Filesystem
+	if filesystem == "" {
+		filesystem = "none"
+	}
+	fmt.Fprintf(b, "    filesystem: %s\n", filesystem)
+	for _, o := range []struct {
+		key   string
+		words []string
+	}{{"mkfs_options", s.MkfsOptions}, {"mount_options", s.MountOptions}} {
+		if len(o.words) > 0 {
+			fmt.Fprintf(b, "    %s: %s\n", o.key, listText(o.words))
+		}
+	}
+}
+
+// listText is a list on one line.
+func listText(values []string) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = scalarText(v)
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
 }
 
 // scalarText writes a word plain where no YAML reader could take it for something else.

@@ -28,12 +28,34 @@ func (p *Plan) warn(ctx context.Context) []string {
 	return all
 }
 
-// deepest is the highest level of queue_depth that is not skipped; 0 when it is no axis.
-func (p *Plan) deepest() int {
+// perTarget are the texts that a target gives: one that all of them give once, another with the levels that it is of.
+func (p *Plan) perTarget(text func(*Target) string) []string {
+	var all []string
+	levels := map[string][]string{}
+	for _, t := range p.Targets {
+		said := text(t)
+		if said == "" {
+			continue
+		}
+		if levels[said] == nil {
+			all = append(all, said)
+		}
+		levels[said] = append(levels[said], t.Level.Value)
+	}
+	for i, said := range all {
+		if len(levels[said]) < len(p.Targets) {
+			all[i] = p.Targets[0].Level.Axis + " " + strings.Join(levels[said], ", ") + ": " + said
+		}
+	}
+	return all
+}
+
+// deepest is the highest level of queue_depth that is not skipped on a target; 0 when it is no axis.
+func (p *Plan) deepest(t *Target) int {
 	deepest := 0
 	for _, level := range p.Profile.Matrix.levelsOf("queue_depth") {
 		n, err := strconv.Atoi(level)
-		if err == nil && (p.Profile.Unsupported != Skip || p.skip[Level{"queue_depth", level}] == "") {
+		if err == nil && (p.Profile.Unsupported != Skip || p.skip[t.Level][Level{"queue_depth", level}] == "") {
 			deepest = max(deepest, n)
 		}
 	}
@@ -42,44 +64,51 @@ func (p *Plan) deepest() int {
 
 // warnDepth compares what each workload offers with what the queues of all data members together take.
 func (p *Plan) warnDepth() []string {
-	depth := p.deepest()
-	if depth == 0 {
-		return nil
-	}
 	var all []string
 	for _, l := range p.work.loads {
-		members := p.dataMembers(l.writes)
-		if l.offered >= depth*members {
-			continue
-		}
-		takes := fmt.Sprintf("queue_depth %d", depth)
-		if members > 1 {
-			takes = fmt.Sprintf("queue_depth %d × %d data members", depth, members)
-		}
-		all = append(all, fmt.Sprintf("%s has %s for %s: it cannot show a depth above %d a disk; raise its iodepth, threads or processes",
-			l.name, plural(l.offered, "command"), takes, max(1, (l.offered+members-1)/members)))
+		all = append(all, p.perTarget(func(t *Target) string {
+			depth, members := p.deepest(t), t.dataMembers(l.writes)
+			if l.offered >= depth*members {
+				return ""
+			}
+			takes := fmt.Sprintf("queue_depth %d", depth)
+			if members > 1 {
+				takes = fmt.Sprintf("queue_depth %d × %d data members", depth, members)
+			}
+			return fmt.Sprintf("%s has %s for %s: it cannot show a depth above %d a disk; raise its iodepth, threads or processes",
+				l.name, plural(l.offered, "command"), takes, max(1, (l.offered+members-1)/members))
+		})...)
 	}
 	return all
 }
 
 // dataMembers is the number of disks that a command is spread over: parity holds no data, and a mirror writes twice.
-func (p *Plan) dataMembers(writes bool) int {
-	n := len(p.Targets[0].Stack.Members)
-	for _, l := range p.Targets[0].Stack.Layers {
-		level, _, _ := strings.Cut(l.Detail, ",")
-		switch {
-		case l.Device.Kind != sysfs.KindMD:
-		case level == "raid4", level == "raid5":
-			n--
-		case level == "raid6":
-			n -= 2
-		case level == "raid10" && writes:
-			n /= 2
-		case level == "raid1" && writes:
-			n = 1
+func (t *Target) dataMembers(writes bool) int {
+	n := len(t.Stack.Members)
+	if t.Built() {
+		return max(dataOf("raid"+t.Level.Value, n, writes, int(t.Build.copies())), 1)
+	}
+	for _, l := range t.Stack.Layers {
+		if level, _, _ := strings.Cut(l.Detail, ","); l.Device.Kind == sysfs.KindMD {
+			n = dataOf(level, n, writes, 2)
 		}
 	}
 	return max(n, 1)
+}
+
+// dataOf is how many of n disks under an array a command is spread over.
+func dataOf(level string, n int, writes bool, copies int) int {
+	switch {
+	case level == "raid4", level == "raid5":
+		return n - 1
+	case level == "raid6":
+		return n - 2
+	case level == "raid10" && writes:
+		return n / copies
+	case level == "raid1" && writes:
+		return 1
+	}
+	return n
 }
 
 // warnRequests finds the block layer's own limit below what would reach the device: then that is the real ceiling.
@@ -90,31 +119,34 @@ func (p *Plan) warnRequests(ctx context.Context) []string {
 			swept = max(swept, n)
 		}
 	}
-	offered, name := 0, ""
-	for _, l := range p.work.loads {
-		if one := (l.offered + p.dataMembers(l.writes) - 1) / p.dataMembers(l.writes); one > offered {
-			offered, name = one, l.name
-		}
-	}
 	var found grouped
-	for _, m := range p.Targets[0].Stack.Members {
-		limit := swept
-		if limit == 0 {
-			text, err := m.Current(ctx, "nr_requests")
-			if limit, _ = strconv.Atoi(text); err != nil || limit == 0 {
-				continue
+	for _, t := range p.Targets {
+		offered, name := 0, ""
+		for _, l := range p.work.loads {
+			data := t.dataMembers(l.writes)
+			if one := (l.offered + data - 1) / data; one > offered {
+				offered, name = one, l.name
 			}
 		}
-		wanted := offered
-		if depth := p.deepest(); depth > 0 {
-			wanted = min(wanted, depth)
-		} else if text, err := m.Current(ctx, "queue_depth"); err == nil {
-			if depth, err := strconv.Atoi(text); err == nil {
+		for _, m := range t.Stack.Members {
+			limit := swept
+			if limit == 0 {
+				text, err := m.Current(ctx, "nr_requests")
+				if limit, _ = strconv.Atoi(text); err != nil || limit == 0 {
+					continue
+				}
+			}
+			wanted := offered
+			if depth := p.deepest(t); depth > 0 {
 				wanted = min(wanted, depth)
+			} else if text, err := m.Current(ctx, "queue_depth"); err == nil {
+				if depth, err := strconv.Atoi(text); err == nil {
+					wanted = min(wanted, depth)
+				}
 			}
-		}
-		if limit < wanted {
-			found.add(m.Name, fmt.Sprintf("nr_requests is %d, below the %d commands that %s and the queue depth allow: %d is the real ceiling", limit, wanted, name, limit), "")
+			if limit < wanted {
+				found.add(m.Name, fmt.Sprintf("nr_requests is %d, below the %d commands that %s and the queue depth allow: %d is the real ceiling", limit, wanted, name, limit), "")
+			}
 		}
 	}
 	return found.texts()
@@ -134,7 +166,7 @@ func (p *Plan) warnNCQ() []string {
 		return nil
 	}
 	var others []string
-	for _, m := range p.Targets[0].Stack.Members {
+	for _, m := range p.Members() {
 		if !m.Libata() {
 			others = append(others, m.Name)
 		}
