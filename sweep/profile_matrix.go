@@ -21,14 +21,6 @@ func neverAxes() map[string]string {
 	}
 }
 
-// laterAxes are axes of versions to come, with what to do without them.
-func laterAxes() map[string]string {
-	return map[string]string{
-		"stripe_cache_size":  "set it by hand before the sweep",
-		"group_thread_count": "set it by hand before the sweep",
-	}
-}
-
 // canonical is the one text of a level: of a knob, or of a workload parameter. Knobs are looked up once a profile,
 // because a range can have thousands of levels.
 func (r *profileReader) canonical(axis, text string) (string, error) {
@@ -76,13 +68,9 @@ func (r *profileReader) isAxis(f field) bool {
 			}
 		}
 	}
-	meanwhile, later := laterAxes()[f.name]
-	switch word := closest(f.name, append(names, "exclude", "include")); {
-	case later:
-		r.fail(at(f.key), f.name, "not yet in this version: %s", meanwhile)
-	case word != "":
+	if word := closest(f.name, append(names, "exclude", "include")); word != "" {
 		r.fail(at(f.key), f.name, "no such axis; did you mean %s?", word)
-	default:
+	} else {
 		r.fail(at(f.key), f.name, "no such axis; the axes are %s", strings.Join(names, ", "))
 	}
 	return false
