@@ -43,7 +43,8 @@ func (s Snapshot) Surviving() Snapshot {
 }
 
 // Snapshot reads everything writable that the device has: queue/, queue/iosched/, device/queue_depth
-// and queue_ramp_up_period, the drive's write cache and sd's view of it. Nothing is written.
+// and queue_ramp_up_period, the drive's write cache and sd's view of it; of an array's md/ the knobs
+// and nothing else, since writing the others back would start or stop things. Nothing is written.
 // Attributes that cannot be read (write-only ones, and wbt_lat_usec on a kernel without it) are left
 // out: they could not be compared.
 func (d Device) Snapshot(ctx context.Context) (Snapshot, error) {
@@ -103,12 +104,18 @@ func (d Device) writableAttributes() []string {
 			}
 		}
 	}
-	for _, p := range []string{"device/queue_depth", "device/queue_ramp_up_period"} {
+	knobs := Knobs()
+	others := []string{"device/queue_depth", "device/queue_ramp_up_period"}
+	for _, k := range knobs {
+		if k.Scope == OnArrays {
+			others = append(others, k.attribute)
+		}
+	}
+	for _, p := range others {
 		if d.restorable(p) {
 			found = append(found, p)
 		}
 	}
-	knobs := Knobs()
 	slices.SortStableFunc(found, func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(knobs, a), rank(knobs, b)), cmp.Compare(a, b))
 	})

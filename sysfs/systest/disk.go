@@ -151,7 +151,7 @@ func (m *Machine) plug(d *disk) {
 		dev := fmt.Sprintf("dev%d.0", port)
 		at := fmt.Sprintf("%s/%s/ata_device/%s", link, dev, dev)
 		d.identify = at + "/id"
-		m.put(at+"/ering", "", 0o444)
+		m.put(at+"/ering", freshRing, 0o444)
 		m.put(at+"/spdn_cnt", "0\n", 0o444)
 		m.put(at+"/class", "ata\n", 0o444)
 		m.put(fmt.Sprintf("%s/ata_link/link%d/sata_spd", link, port), "3.0 Gbps\n", 0o444)
@@ -298,6 +298,8 @@ func (m *Machine) number(dir, name string) {
 		major = 259
 	case strings.HasPrefix(name, "vd"):
 		major = 254
+	case strings.HasPrefix(name, "dm-"):
+		major = 252
 	}
 	if _, err := os.Stat(m.path(dir + "/dev")); err == nil {
 		return

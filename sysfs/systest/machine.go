@@ -60,6 +60,7 @@ type Machine struct {
 
 	mu       sync.Mutex
 	disks    []*disk
+	arrays   []*array
 	writes   []Write
 	commands []string
 	fail     map[string]unix.Errno
@@ -68,6 +69,7 @@ type Machine struct {
 	mounts   []string
 	swaps    []string
 	minors   int
+	records  int // in /dev/kmsg
 }
 
 // New makes a machine of its parts. Disks come up in the order given.
@@ -90,9 +92,10 @@ func New(t testing.TB, parts ...Part) *Machine {
 	m.Set("/proc/swaps", swapsHeader)
 	m.mounts = []string{"1 0 0:2 / / rw - rootfs rootfs rw"}
 	m.Set("/proc/self/mountinfo", m.mounts[0]+"\n")
-	for _, dir := range []string{"/sys/block", "/sys/class/block", "/sys/dev/block", "/dev/disk/by-id"} {
+	for _, dir := range []string{"/sys/block", "/sys/class/block", "/sys/dev/block", "/dev/disk/by-id", "/dev/mapper"} {
 		m.dir(dir)
 	}
+	m.Set("/dev/kmsg", "")
 	for _, p := range parts {
 		if d, late := p.(Disk); late {
 			d.add(m)
@@ -229,24 +232,33 @@ func (m *Machine) Intercept(f func(path, value string) error) {
 	m.watch = append(m.watch, f)
 }
 
-// Settings is everything writable of a disk, and its drive's write cache: what must be the same after
-// a sweep as before.
+// Settings is everything writable of a disk, an array or a mapping, and a drive's write cache: what must
+// be the same after a sweep as before.
 func (m *Machine) Settings(name string) map[string]string {
 	m.t.Helper()
-	d := m.disk(name)
-	all := map[string]string{}
-	for _, dir := range []string{d.dir + "/queue", d.dir + "/queue/iosched", d.device} {
-		entries, _ := os.ReadDir(m.path(dir))
-		for _, e := range entries {
-			if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode()&0o600 == 0o600 {
-				all[strings.TrimPrefix(dir+"/"+e.Name(), d.dir+"/")] = m.Get(dir + "/" + e.Name())
-			}
-		}
+	if a := m.array(name); a != nil {
+		return m.writable(a.dir, a.dir+"/queue", a.dir+"/md")
 	}
+	d := m.disk(name)
+	all := m.writable(d.dir, d.dir+"/queue", d.dir+"/queue/iosched", d.device)
 	if d.cacheType != "" {
 		all["cache_type"] = m.Get(d.cacheType)
 	}
 	all["drive write cache"] = fmt.Sprint(m.DriveCache(name))
+	return all
+}
+
+// writable is the text of everything in these folders that can be read and written, by its path below base.
+func (m *Machine) writable(base string, dirs ...string) map[string]string {
+	all := map[string]string{}
+	for _, dir := range dirs {
+		entries, _ := os.ReadDir(m.path(dir))
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode()&0o600 == 0o600 {
+				all[strings.TrimPrefix(dir+"/"+e.Name(), base+"/")] = m.Get(dir + "/" + e.Name())
+			}
+		}
+	}
 	return all
 }
 

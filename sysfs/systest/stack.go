@@ -33,53 +33,6 @@ func (m *Machine) Partition(disk string, n int, start, bytes int64) string {
 	return name
 }
 
-// MD makes an array of disks and partitions, clean and idle.
-func (m *Machine) MD(name, level string, members ...string) {
-	m.t.Helper()
-	dir := "/sys/devices/virtual/block/" + name
-	var bytes int64
-	for _, member := range members {
-		lower := m.blockDir(member)
-		var sectors int64
-		_, err := fmt.Sscan(m.Get(lower+"/size"), &sectors)
-		require.NoError(m.t, err)
-		bytes += sectors * 512
-	}
-	if level == "raid1" {
-		bytes /= int64(len(members))
-	}
-	for attribute, v := range map[string]any{"size": bytes / 512, "ro": 0, "removable": 0, "hidden": 0} {
-		m.put(dir+"/"+attribute, fmt.Sprintln(v), 0o444)
-	}
-	m.put(dir+"/stat", zeroStat, 0o444)
-	m.put(dir+"/inflight", "       0        0\n", 0o444)
-	m.dir(dir + "/holders")
-	for attribute, v := range map[string]any{"logical_block_size": 512, "physical_block_size": 512, "rotational": 1, "max_hw_sectors_kb": 32767} {
-		m.put(dir+"/queue/"+attribute, fmt.Sprintln(v), 0o444)
-	}
-	for attribute, v := range map[string]any{"max_sectors_kb": 1280, "read_ahead_kb": 512, "write_cache": "write back", "scheduler": "none", "nr_requests": 128} {
-		m.put(dir+"/queue/"+attribute, fmt.Sprintln(v), 0o644)
-	}
-	for attribute, v := range map[string]any{
-		"level": level, "array_state": "clean", "degraded": 0, "sync_action": "idle", "sync_completed": "none", "metadata_version": "1.2",
-		"raid_disks": len(members), "chunk_size": 65536, "mismatch_cnt": 0, "uuid": fmt.Sprintf("%08x-0000-4000-8000-000000000000", len(name)+int(bytes/512)),
-	} {
-		m.put(dir+"/md/"+attribute, fmt.Sprintln(v), 0o644)
-	}
-	for slot, member := range members {
-		lower := m.blockDir(member)
-		m.put(fmt.Sprintf("%s/md/dev-%s/state", dir, member), "in_sync\n", 0o644)
-		m.put(fmt.Sprintf("%s/md/dev-%s/slot", dir, member), fmt.Sprintln(slot), 0o644)
-		m.Link(dir+"/md/dev-"+member+"/block", lower)
-		m.Link(dir+"/slaves/"+member, lower)
-		m.Link(lower+"/holders/"+name, dir)
-	}
-	m.number(dir, name)
-	m.Link("/sys/block/"+name, dir)
-	m.Link("/sys/class/block/"+name, dir)
-	m.node(name, bytes)
-}
-
 // Mount mounts a device on a directory, which is made.
 func (m *Machine) Mount(device, point, filesystem string) {
 	m.t.Helper()

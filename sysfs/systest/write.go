@@ -74,6 +74,14 @@ func (m *Machine) store(key, value string) error {
 			return m.writeCacheType(d, value)
 		}
 	}
+	for _, a := range m.arrays {
+		switch path.Dir(key) {
+		case a.dir + "/queue":
+			return m.writeStackedQueue(a, path.Base(key), value)
+		case a.dir + "/md":
+			return m.writeArray(a, path.Base(key), value)
+		}
+	}
 	m.put(key, value+"\n", 0o644)
 	return nil
 }
