@@ -275,8 +275,15 @@ func (c *Client) Folder(ctx context.Context, dir string, made bool) error {
 	return c.call(ctx, opFolder, folderArgs{dir, made}, nil)
 }
 
+// Array records an array that is about to be made, durably, before anything of it is (made), or that it is taken down.
+// Recorded again, it is kept as it is known then. A recorded array outlives this process and a power cut: the keeper never
+// takes one down, but RestoreJournal tells of it, and no claim is given on its members to another sweep.
+func (c *Client) Array(ctx context.Context, a Array, made bool) error {
+	return c.call(ctx, opArray, arrayArgs{a, made}, nil)
+}
+
 // Recover is for a new keeper after ErrKeeperDied, before Claim: it restores what the dead one left changed for this
-// process, and takes over its folders. The error is a *NotRestoredError when something is not as it was; Claim
+// process, and takes over its folders and arrays. The error is a *NotRestoredError when something is not as it was; Claim
 // refuses that member then.
 func (c *Client) Recover(ctx context.Context) ([]Restored, error) {
 	var all []Restored
@@ -284,7 +291,8 @@ func (c *Client) Recover(ctx context.Context) ([]Restored, error) {
 	return all, err
 }
 
-// RestoreJournal puts back what dead sweeps left changed: what `qdsweep restore` does.
+// RestoreJournal puts back what dead sweeps left changed: what `qdsweep restore` does. An array that is to be taken down
+// (StateTakeDown) is the caller's to take down, and to say so by Array; till then nobody else gets hold of it.
 func (c *Client) RestoreJournal(ctx context.Context, o RestoreOptions) ([]EntryOutcome, error) {
 	var all []EntryOutcome
 	err := c.call(ctx, opRestoreJournal, o, &all)

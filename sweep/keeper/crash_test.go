@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -243,5 +244,87 @@ func TestCrashAtEveryCommand(t *testing.T) {
 			require.Equal(t, before, [2]map[string]string{m.Settings("sda"), m.Settings("sdb")})
 			require.Empty(t, entries(t, state))
 		})
+	}
+}
+
+// arrayOnce is a main that makes an array between claims and takes it down again; there is where the array itself is.
+func arrayOnce(ctx context.Context, k *keeper, a Array, there *bool) error {
+	if err := k.Claim(ctx, []Member{sda, sdb}, 0); err != nil {
+		return err
+	}
+	if err := k.Array(ctx, a, true); err != nil {
+		return err // and nothing is made
+	}
+	*there = true
+	a.MountPoint = "/mnt/x"
+	err := k.Array(ctx, a, true)
+	if err == nil {
+		_, err = k.Apply(ctx, k.orders(depth("1")))
+		_, e := k.Restore(ctx)
+		err = errors.Join(err, e)
+	}
+	if err != nil {
+		return err
+	}
+	*there = false
+	return k.Array(ctx, a, false)
+}
+
+// A crash of the keeper at the k-th operation while an array is recorded, used and taken down: an array that is there is
+// recorded, whole, and its disks are nobody's; and all of it can be cleared up.
+func TestCrashAtEveryOperationWithAnArray(t *testing.T) {
+	a := Array{UUID: uuid, Level: "1", Members: []ArrayMember{{Identity: sda.Identity, Name: "sda"}, {Identity: sdb.Identity, Name: "sdb"}}}
+	run := func(t *testing.T, f *fault) (h sysfs.Host, originals map[string]string, state string, there bool) {
+		root := plain(t, "sda", "sdb")
+		originals, state = contents(t, root), stateDir(t)
+		f.root = root
+		j := openJournal(t, state)
+		j.Hook = f.hook
+		k := serve(t, sysfs.NewHost(root, sysfs.WithWriter(f.write)), j, Options{Sweep: "s1"})
+		err := arrayOnce(context.Background(), k, a, &there)
+		require.Equal(t, f.k == 0, err == nil)
+		_ = k.mainDies(t)
+		return sysfs.NewHost(root), originals, state, there
+	}
+	var counted fault
+	_, _, state, there := run(t, &counted)
+	require.False(t, there)
+	require.Empty(t, entries(t, state))
+	// A try; the array's entry twice, five each; of two disks a temp file, a rename, a write and a write back, an unlink,
+	// and two syncs of the folder; and the array's unlink and sync.
+	require.Equal(t, 1+2*5+2*(3+1+1+1+1)+2+2, counted.n)
+	for k := 1; k <= counted.n; k++ {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("late %v, operation %d", late, k), func(t *testing.T) {
+				t.Parallel()
+				ctx := context.Background()
+				h, originals, state, there := run(t, &fault{k: k, crash: true, late: late})
+				next := serve(t, h, openJournal(t, state), Options{})
+				err := next.Claim(ctx, []Member{sdb}, 0)
+				if there {
+					var left *UnrestoredError
+					require.ErrorAs(t, err, &left)
+				}
+				require.NoError(t, next.Release(ctx))
+				all, err := next.RestoreJournal(ctx, RestoreOptions{})
+				require.NoError(t, err)
+				found := false
+				for i, o := range all {
+					if o.Array == nil {
+						continue
+					}
+					found = true
+					require.Equal(t, StateTakeDown, o.State)
+					require.Equal(t, a.Members, o.Array.Members)
+					require.NoError(t, next.Array(ctx, *o.Array, false))
+					all[i].State = StateRemoved
+				}
+				require.True(t, found || !there, "the array is forgotten: %+v", all)
+				require.Zero(t, RestoreExit(all), "%+v", all)
+				require.Equal(t, originals, contents(t, strings.TrimSuffix(h.Root(), "/")))
+				require.Empty(t, entries(t, state))
+				require.NoError(t, next.Claim(ctx, []Member{sda, sdb}, 0))
+			})
+		}
 	}
 }

@@ -14,11 +14,12 @@ import (
 
 const entryVersion = 1
 
-// Entry is one thing to be put back: a drive's settings, or a folder of ours that is to be removed.
+// Entry is one thing to be put back: a device's settings, a folder of ours that is to be removed, or an array of ours that
+// is to be taken down.
 type Entry struct {
 	Version int `json:"version"`
 
-	// Of a drive. A device without an identity is found by name, in the same boot.
+	// Of a device: a drive, or an array or map above some. One without an identity is found by name, in the same boot.
 	Identity sysfs.Identity `json:"identity,omitempty"`
 	Name     string         `json:"name,omitempty"` // the kernel's, then
 
@@ -29,8 +30,10 @@ type Entry struct {
 
 	Snapshot *sysfs.Snapshot `json:"snapshot,omitempty"`
 	Settings []sysfs.Setting `json:"settings,omitempty"` // what was about to be applied
+	PartOf   string          `json:"part_of,omitempty"`  // UUID of the sweep's own array that the device is: it ends with it
 
 	Folder *Folder `json:"folder,omitempty"`
+	Array  *Array  `json:"array,omitempty"`
 
 	File   string `json:"-"` // name in the journal folder, of an entry that was read
 	Damage string `json:"-"` // why the file cannot be read, trusted or understood
@@ -58,6 +61,8 @@ func (e Entry) Key() string {
 		return e.File
 	case e.Folder != nil:
 		return "folder-" + e.Folder.ID
+	case e.Array != nil:
+		return "array-" + e.Array.UUID
 	}
 	return memberKey(e.Identity, e.Name)
 }
@@ -96,10 +101,14 @@ func decodeEntry(b []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("it is damaged: %w", err)
 	}
 	switch {
-	case e.Folder == nil && e.Snapshot == nil:
-		return Entry{}, errors.New("it holds neither a snapshot nor a folder")
-	case e.Folder == nil && e.Identity == "" && e.Name == "":
+	case e.Folder == nil && e.Snapshot == nil && e.Array == nil:
+		return Entry{}, errors.New("it holds neither a snapshot nor a folder nor an array")
+	case e.Snapshot != nil && (e.Folder != nil || e.Array != nil), e.Folder != nil && e.Array != nil:
+		return Entry{}, errors.New("it holds more than one thing")
+	case e.Snapshot != nil && e.Identity == "" && e.Name == "":
 		return Entry{}, errors.New("it names no drive")
+	case e.Array != nil && (e.Array.UUID == "" || len(e.Array.Members) == 0):
+		return Entry{}, errors.New("its array has no UUID or no members")
 	case e.Folder != nil && (e.Folder.ID == "" || !strings.HasPrefix(e.Folder.Path, "/")):
 		return Entry{}, errors.New("its folder has no id or no absolute path")
 	}

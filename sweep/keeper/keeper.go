@@ -81,19 +81,25 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%s is held by %s; wait for it with --wait 10m", e.Name, who)
 }
 
-// UnrestoredError is a member that a sweep left changed: what it has now must not be taken for its originals.
+// UnrestoredError is a member that a sweep left changed, or with an array on it: what it has now must not be taken for its
+// originals.
 type UnrestoredError struct {
 	Key    string    `json:"key"`
 	Name   string    `json:"name"`
 	Path   string    `json:"path"` // of the journal entry
 	Taken  time.Time `json:"taken"`
 	Damage string    `json:"damage"` // why the entry cannot be used, "" where it can
+	Array  string    `json:"array"`  // of a sweep, and not taken down: the member is part of it
 }
 
 func (e *UnrestoredError) Error() string {
 	if e.Damage != "" {
 		return fmt.Sprintf("%s (%s) has a journal entry that cannot be used, %s: %s; look into it, then: qdsweep restore --forget '%s'",
 			e.Name, e.Key, e.Path, e.Damage, e.Key)
+	}
+	if e.Array != "" {
+		return fmt.Sprintf("%s is part of %s, which a sweep of %s made and did not take down (%s); first: qdsweep restore",
+			e.Name, e.Array, e.Taken.Local().Format("2006-01-02 15:04"), e.Path)
 	}
 	return fmt.Sprintf("%s (%s) still has settings of a sweep of %s that did not end well, and its originals are in %s; first: qdsweep restore",
 		e.Name, e.Key, e.Taken.Local().Format("2006-01-02 15:04"), e.Path)

@@ -18,6 +18,8 @@ type member struct {
 	claim *claim
 	jobs  chan func()
 
+	partOf string // UUID of the sweep's own array that it is, "" else
+
 	// Of the op loop only. A job gets what it needs as arguments and returns its results.
 	entry    *Entry            // its originals, from the snapshot until they are known to be back
 	recorded bool              // the entry is durable

@@ -19,6 +19,7 @@ const (
 	opRestore        = "restore"
 	opFlush          = "flush"
 	opFolder         = "folder"
+	opArray          = "array"
 	opRecover        = "recover"
 	opRestoreJournal = "restore-journal"
 	opClose          = "close"
@@ -59,6 +60,11 @@ type applyArgs struct {
 type folderArgs struct {
 	Path string
 	Made bool
+}
+
+type arrayArgs struct {
+	Array Array
+	Made  bool
 }
 
 // wireError carries an error with what a caller branches on.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"qdsweep/sysfs"
@@ -14,62 +13,8 @@ import (
 // recoverPatience is for a dead keeper's locks to go: the kernel drops them when it takes the process apart.
 const recoverPatience = 10 * time.Second
 
-// State is what became of a journal entry. The words are part of the JSON output.
-type State string
-
-// The states of an entry.
-const (
-	StateRestored     State = "restored"      // all reads back that is ours to write; the entry is gone
-	StateRemoved      State = "removed"       // a folder of ours, and its entry
-	StateForgotten    State = "forgotten"     // the entry was dropped because the user said so
-	StateWouldRestore State = "would restore" // dry run
-	StateBusy         State = "busy"          // a live sweep has it; PID says which
-	StateGone         State = "gone"          // the drive or the folder's file system is not there; kept
-	StateLeft         State = "left"          // cannot be done without the user; kept
-	StateFailed       State = "not restored"  // should have gone back and did not; kept
-)
-
-// RestoreOptions say what RestoreJournal does.
-type RestoreOptions struct {
-	DryRun bool          // change nothing
-	Forget []string      // drop these entries instead of restoring anything: identities, as EntryOutcome.Key has them
-	Wait   time.Duration // for a sweep that has the drive
-}
-
-// EntryOutcome is what became of one journal entry, with what a user needs to know about it.
-type EntryOutcome struct {
-	Key   string    `json:"key"`   // the identity; what --forget takes
-	Name  string    `json:"name"`  // the kernel's name when the entry was made; a folder's path
-	Now   string    `json:"now"`   // the name now, "" not there
-	Path  string    `json:"path"`  // of the entry
-	Sweep string    `json:"sweep"` // "" unknown
-	Taken time.Time `json:"taken"`
-	State State     `json:"state"`
-
-	Moved  []sysfs.Moved `json:"moved,omitempty"`   // what was (or, in a dry run, is) not as the journal says
-	Notes  []string      `json:"notes,omitempty"`   // "queue_depth is 32, journal says 31: left alone"
-	Reason string        `json:"reason,omitempty"`  // why it is not restored
-	ByHand []string      `json:"by_hand,omitempty"` // commands that do what could not be done
-	Next   string        `json:"next,omitempty"`    // what to type
-	PID    int           `json:"pid,omitempty"`     // of the sweep that has it
-}
-
-// RestoreExit is the exit status of `qdsweep restore`: 0 nothing left, 3 a live sweep has something, 4 entries left
-// that are not ours to write, or (dry run) would be restored, 5 one that should have gone back did not.
-func RestoreExit(all []EntryOutcome) int {
-	exit := map[State]int{StateFailed: 5, StateBusy: 3, StateGone: 4, StateLeft: 4, StateWouldRestore: 4}
-	worst := 0
-	for _, rank := range []int{4, 3, 5} { // ascending
-		for _, o := range all {
-			if exit[o.State] == rank {
-				worst = rank
-			}
-		}
-	}
-	return worst
-}
-
-// restoreJournal handles every entry, drives all at once.
+// restoreJournal handles every entry: arrays are taken hold of, then all else is put back, drives all at once. So what is
+// below an array is as it was before main takes the array down.
 func (s *server) restoreJournal(ctx context.Context, o RestoreOptions) ([]EntryOutcome, error) {
 	entries, err := s.j.Entries()
 	if err != nil {
@@ -83,36 +28,113 @@ func (s *server) restoreJournal(ctx context.Context, o RestoreOptions) ([]EntryO
 
 func (s *server) outcome(e Entry) EntryOutcome {
 	o := EntryOutcome{Key: e.Key(), Name: e.Name, Path: s.j.Path(e), Sweep: e.Sweep, Taken: e.Taken}
-	if e.Folder != nil {
+	switch {
+	case e.Folder != nil:
 		o.Name = e.Folder.Path
+	case e.Array != nil:
+		o.Name = e.Array.String()
 	}
 	return o
 }
 
 func (s *server) restoreEntries(ctx context.Context, entries []Entry, o RestoreOptions) []EntryOutcome {
 	all := make([]EntryOutcome, len(entries))
-	members := make([]*member, len(entries))
-	byKey := map[string]int{}
+	var down []Entry // arrays that main takes down
+	until := time.Now().Add(o.Wait)
 	for i, e := range entries {
+		if e.Array == nil {
+			continue
+		}
+		if all[i] = s.restoreArray(ctx, e, o, time.Until(until)); all[i].Array != nil {
+			down = append(down, e)
+		}
+	}
+	var members []*member
+	var at []int // of each member, in entries
+	byKey := map[string]int{}
+	with := map[string]string{}
+	for i, e := range entries {
+		if e.Array != nil {
+			continue
+		}
 		byKey[e.Key()] = i
-		members[i] = newMember(Member{Name: e.Key()}, &claim{})
+		with[e.Key()] = s.withArray(e, down)
+		at = append(at, i)
+		members = append(members, newMember(Member{Name: e.Key()}, &claim{}))
 	}
 	// One thread an entry, as for members; a drive that does not answer leaves its own behind.
 	patience := 2*o.Wait + nodePatience + s.restoreTimeout + jobGrace
 	found, errs := each(context.WithoutCancel(ctx), members, patience, func(m Member) (out EntryOutcome, err error) {
 		defer caught(&err)
-		return s.restoreEntry(ctx, entries[byKey[m.Name]], o), nil
+		e := entries[byKey[m.Name]]
+		if why := with[m.Name]; why != "" {
+			return s.drop(ctx, e, o, why), nil
+		}
+		return s.restoreEntry(ctx, e, o), nil
 	})
 	for i, m := range members {
-		all[i] = found[i]
+		all[at[i]] = found[i]
 		if errs[i] != nil {
-			all[i] = s.outcome(entries[i])
-			all[i].State, all[i].Reason = StateFailed, errs[i].Error()
-			all[i].Next = "qdsweep restore"
+			out := s.outcome(entries[at[i]])
+			out.State, out.Reason, out.Next = StateFailed, errs[i].Error(), "qdsweep restore"
+			all[at[i]] = out
 		}
 		m.release()
 	}
 	return all
+}
+
+// drop removes an entry of which nothing has to be put back, and says why.
+func (s *server) drop(ctx context.Context, e Entry, o RestoreOptions, why string) EntryOutcome {
+	out := s.outcome(e)
+	lock, err := takeLock(ctx, s.h, s.j, e.Key(), out.Name, s.main, o.Wait)
+	if err != nil {
+		return busyOutcome(out, err)
+	}
+	defer lock.Close()
+	out.Notes = append(out.Notes, why)
+	if o.DryRun {
+		out.State, out.Next = StateWouldRestore, "qdsweep restore"
+		return out
+	}
+	if err := s.j.Clear(e); err != nil {
+		out.State, out.Reason, out.Next = StateFailed, "nothing of it has to be put back, but: "+err.Error(), "qdsweep restore"
+		return out
+	}
+	out.State = StateRemoved
+	return out
+}
+
+// survives says whether a snapshot holds anything that outlives a boot.
+func survives(s sysfs.Snapshot) bool {
+	s = s.Surviving()
+	return s.WriteCache != "" || len(s.Attributes) > 0
+}
+
+// expired is for an entry of another boot, nothing of which outlives one: what is set now is the kernel's and udev's. It is
+// compared, where the device is there and is known to be it, and removed.
+func (s *server) expired(ctx context.Context, e Entry, o RestoreOptions) EntryOutcome {
+	out := s.drop(ctx, e, o, "it is of another boot, and nothing of it outlives one")
+	if out.State == StateRemoved {
+		out.State = StateRestored
+	}
+	if e.Identity == "" {
+		return out
+	}
+	d, err := find(s.h, Member{Name: e.Name, Identity: e.Identity})
+	if err != nil {
+		out.Notes = append(out.Notes, err.Error())
+		return out
+	}
+	out.Now = d.Name
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.restoreTimeout)
+	defer cancel()
+	notes, err := s.leftAlone(ctx, e, d, nil)
+	if err != nil {
+		notes = append(notes, err.Error())
+	}
+	out.Notes = append(out.Notes, notes...)
+	return out
 }
 
 func (s *server) restoreEntry(ctx context.Context, e Entry, o RestoreOptions) EntryOutcome {
@@ -124,11 +146,11 @@ func (s *server) restoreEntry(ctx context.Context, e Entry, o RestoreOptions) En
 		return out
 	case e.Folder != nil:
 		return s.restoreFolder(ctx, e, o, out)
+	case e.BootID != s.boot && !survives(*e.Snapshot):
+		return s.expired(ctx, e, o)
 	case e.Identity == "" && e.BootID != s.boot:
 		out.State, out.Reason = StateLeft, "it has no identity, so after a reboot it cannot be told from another drive"
-		if e.Snapshot.WriteCache != "" {
-			out.Notes = append(out.Notes, "its write_cache was "+e.Snapshot.WriteCache)
-		}
+		out.Notes = append(out.Notes, "its write_cache was "+e.Snapshot.WriteCache)
 		out.Next = fmt.Sprintf("look at the drive, then: qdsweep restore --forget '%s'", e.Key())
 		return out
 	}
@@ -275,67 +297,7 @@ func (s *server) restoreFolder(ctx context.Context, e Entry, o RestoreOptions, o
 	return out
 }
 
-// forget drops entries, each by its key or its file's name.
-func (s *server) forget(ctx context.Context, entries []Entry, o RestoreOptions) ([]EntryOutcome, error) {
-	byKey := map[string]Entry{}
-	var keys []string
-	for _, e := range entries {
-		byKey[e.Key()], byKey[e.File] = e, e
-		keys = append(keys, e.Key())
-	}
-	for _, key := range o.Forget {
-		if _, ok := byKey[key]; !ok {
-			there := "it is empty"
-			if len(keys) > 0 {
-				there = "there are '" + strings.Join(keys, "', '") + "'"
-			}
-			return nil, &StateError{Path: s.j.dir, Reason: fmt.Sprintf("its journal has no entry '%s' to forget: %s", key, there)}
-		}
-	}
-	all := []EntryOutcome{}
-	for _, key := range o.Forget {
-		e := byKey[key]
-		out := s.outcome(e)
-		lock, err := takeLock(ctx, s.h, s.j, e.Key(), e.Key(), s.main, o.Wait)
-		if err != nil {
-			all = append(all, busyOutcome(out, err))
-			continue
-		}
-		switch err := error(nil); {
-		case o.DryRun:
-			out.State, out.Notes = StateWouldRestore, []string{"it would be forgotten, not restored"}
-		default:
-			if err = s.j.Clear(e); err != nil {
-				out.State, out.Reason = StateFailed, err.Error()
-				break
-			}
-			out.State = StateForgotten
-			if e.Snapshot != nil {
-				out.Notes = append(out.Notes, "its originals were: "+originals(*e.Snapshot))
-			}
-		}
-		_ = lock.Close()
-		all = append(all, out)
-	}
-	return all, nil
-}
-
-// originals is what a snapshot holds of the settings that sweeps change, for somebody who throws it away.
-func originals(s sysfs.Snapshot) string {
-	var b strings.Builder
-	if s.WriteCache != "" {
-		fmt.Fprintf(&b, "write_cache %s", s.WriteCache)
-	}
-	for _, a := range s.Attributes {
-		if b.Len() > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%s %s", a.Path, a.Value)
-	}
-	return b.String()
-}
-
-// recover restores what a dead keeper of this very main left, and takes over its folders.
+// recover restores what a dead keeper of this very main left, and takes over its folders and arrays: main goes on with them.
 func (s *server) recover(ctx context.Context) ([]Restored, error) {
 	entries, err := s.j.Entries()
 	if err != nil {
@@ -350,6 +312,10 @@ func (s *server) recover(ctx context.Context) ([]Restored, error) {
 			if err := s.adopt(ctx, e); err != nil {
 				fmt.Fprintf(os.Stderr, "qdsweep keeper: %v\n", err)
 			}
+		case e.Array != nil:
+			if err := s.adoptArray(ctx, e); err != nil {
+				fmt.Fprintf(os.Stderr, "qdsweep keeper: %v\n", err)
+			}
 		default:
 			drives = append(drives, e)
 		}
@@ -357,7 +323,7 @@ func (s *server) recover(ctx context.Context) ([]Restored, error) {
 	all := []Restored{}
 	for i, o := range s.restoreEntries(ctx, drives, RestoreOptions{Wait: recoverPatience}) {
 		r := Restored{Member: drives[i].Identity, Name: drives[i].Name, ByHand: o.ByHand}
-		if o.State != StateRestored {
+		if o.State != StateRestored && o.State != StateRemoved {
 			r.Err = o.Reason
 		}
 		all = append(all, r)

@@ -38,6 +38,7 @@ type server struct {
 
 	members []*member
 	folders []*folderHold
+	arrays  []*arrayHold
 
 	mu     sync.Mutex
 	worker process
@@ -168,6 +169,8 @@ func (s *server) handle(ctx context.Context, over context.CancelFunc, r request)
 		return with(r, func(names []Member) (any, error) { return nil, s.flush(ctx, names) })
 	case opFolder:
 		return with(r, func(a folderArgs) (any, error) { return nil, s.folder(a.Path, a.Made) })
+	case opArray:
+		return with(r, func(a arrayArgs) (any, error) { return nil, s.array(a.Array, a.Made) })
 	case opRecover:
 		return s.recover(ctx)
 	case opRestoreJournal:
@@ -237,6 +240,7 @@ func (s *server) claim(ctx context.Context, members []Member, wait time.Duration
 			return giveUp(err)
 		}
 		m := newMember(w, c)
+		m.partOf = s.partOf(d)
 		taken = append(taken, m)
 		// Looked at under the lock: its last holder may just have written one. And the drive once more, for the
 		// name may have moved between looking and opening.
@@ -247,10 +251,14 @@ func (s *server) claim(ctx context.Context, members []Member, wait time.Duration
 			return giveUp(&UnrestoredError{Key: w.Key(), Name: w.Name, Path: s.j.Path(e), Taken: e.Taken, Damage: e.Damage})
 		}
 	}
-	if len(taken) > 0 {
-		if err := s.j.Try(); err != nil {
-			return giveUp(err)
-		}
+	if len(taken) == 0 {
+		return nil
+	}
+	if err := s.freeOfArrays(taken); err != nil {
+		return giveUp(err)
+	}
+	if err := s.j.Try(); err != nil {
+		return giveUp(err)
 	}
 	s.members = append(s.members, taken...)
 	return nil
@@ -296,20 +304,28 @@ func has(members []Member, key string) bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.Key() == key })
 }
 
-// release lets go of members, all where none is named. They must be as they were.
+// release lets go of members, all where none is named. They must be as they were, but for an array of this sweep: what
+// could not be put back there goes with it.
 func (s *server) release(names []Member) error {
 	var going, staying []*member
+	var ending []Entry
 	for _, m := range s.members {
 		switch named := len(names) == 0 || has(names, m.Key()); {
 		case !named:
 			staying = append(staying, m)
-		case m.entry != nil:
+		case m.entry != nil && m.partOf == "":
 			return fmt.Errorf("%s is not restored: its claim is kept", m.Name)
 		case m.busy():
 			return fmt.Errorf("%s: an earlier command is still in the kernel, its claim is kept: %w", m.Name, sysfs.ErrStuck)
 		default:
 			going = append(going, m)
+			if m.entry != nil {
+				ending = append(ending, *m.entry)
+			}
 		}
+	}
+	if err := s.j.Clear(ending...); err != nil {
+		return err
 	}
 	for _, m := range going {
 		m.release()
@@ -326,6 +342,9 @@ func (s *server) letGo() {
 	for _, f := range s.folders {
 		_ = f.lock.Close()
 	}
+	for _, a := range s.arrays {
+		_ = a.lock.Close()
+	}
 }
 
 // abandoned is what the keeper does on its own when main is gone.
@@ -341,5 +360,6 @@ func (s *server) abandoned() error {
 		fmt.Fprintf(os.Stderr, "qdsweep keeper: main is gone; %v\n", err)
 	}
 	s.removeFolders()
+	s.leftArrays()
 	return err
 }
