@@ -103,6 +103,11 @@ func (l *lab) machine(dir string, k kernel, j job) (machine, error) {
 		if err := makeImage(image, d.MiB); err != nil {
 			return machine{}, err
 		}
+		if d.Faulty {
+			if err := writeRules(image); err != nil {
+				return machine{}, err
+			}
+		}
 		m.Images[d.Serial] = image
 	}
 	mkfs, err := findProgram("mkfs.ext4")

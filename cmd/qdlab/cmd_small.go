@@ -16,7 +16,7 @@ func guestsCommandLine() *cobra.Command {
 			for _, g := range guests() {
 				fmt.Fprintf(cmd.OutOrStdout(), "%-6s %s\n", g.Name, g.Description)
 				for _, d := range g.Disks {
-					fmt.Fprintf(cmd.OutOrStdout(), "       %-7s %-15s %d MiB\n", d.Bus, d.Serial, d.MiB)
+					fmt.Fprintf(cmd.OutOrStdout(), "       %-7s %-15s %d MiB%s\n", d.Bus, d.Serial, d.MiB, faults(d))
 				}
 				for _, m := range g.Modules {
 					if m.Options != "" {
@@ -27,6 +27,13 @@ func guestsCommandLine() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+func faults(d disk) string {
+	if !d.Faulty {
+		return ""
+	}
+	return fmt.Sprintf(", bad sectors from %d MiB on", faultZoneFirst*512>>20)
 }
 
 func packagesCommandLine() *cobra.Command {

@@ -23,6 +23,7 @@ type disk struct {
 	Serial string // at most 20 characters, what the guest finds it by: letters come up in no fixed order
 	MiB    int64
 	WWN    uint64 // SATA only; 0: the drive has none, and its identity is its serial
+	Faulty bool   // some of its sectors cannot be read: see faults.go
 }
 
 type bus string
@@ -56,6 +57,7 @@ func guests() []guest {
 		{Bus: busSATA, Serial: "QDLAB-SATA-3", MiB: 256},
 		{Bus: busSATA, Serial: "QDLAB-SATA-4", MiB: 256},
 	}
+	faulty := disk{Bus: busSATA, Serial: "QDLAB-SATA-BAD", MiB: faultyMiB, Faulty: true}
 	md := []module{{Name: "crc32c_generic"}, {Name: "raid0"}, {Name: "raid1"}, {Name: "raid10"}, {Name: "raid456"}, {Name: "loop"}, {Name: "dm_mod"}}
 	// Four RAM drives that answer after 10 ms and take 64 commands at once: IOPS must be 100 × depth.
 	delay := module{Name: "scsi_debug", Options: "add_host=4 per_host_store=1 max_luns=1 num_tgts=1 dev_size_mb=64 max_queue=64 ndelay=10000000"}
@@ -68,8 +70,8 @@ func guests() []guest {
 	usb := []module{{Name: "xhci_pci"}, {Name: "usb_storage", Options: "delay_use=0"}, {Name: "uas"}}
 	return []guest{
 		{
-			Name: "sata", Description: "four SATA drives on AHCI (NCQ, write cache), md, dm, loop",
-			Disks: sata, Modules: md,
+			Name: "sata", Description: "four SATA drives on AHCI (NCQ, write cache), one with bad sectors, md, dm, loop",
+			Disks: slices.Concat(sata, []disk{faulty}), Modules: md,
 		},
 		{
 			Name: "delay", Description: "four scsi_debug drives with a latency of 10 ms and a queue of 64, md, dm, loop",

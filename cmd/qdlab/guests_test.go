@@ -40,6 +40,20 @@ func TestGuestTable(t *testing.T) {
 	require.ErrorContains(t, err, `"floppy": there are sata, delay, all, root`)
 }
 
+func TestFaultyDrive(t *testing.T) {
+	rules := string(faultRules())
+	assert.Equal(t, faultZones*faultZoneErrors, strings.Count(rules, "once = \"on\""))
+	assert.Contains(t, rules, "sector = \"131072\"", "zone 0 is at 64 MiB")
+	assert.Contains(t, rules, "sector = \"194560\"", "zone 31 is at 95 MiB")
+	assert.Contains(t, rules, "sector = \"229376\"\nonce = \"off\"")
+	assert.Less(t, faultForever*512, faultyMiB<<20)
+
+	bad := disk{Bus: busSATA, Serial: "QDLAB-SATA-BAD", Faulty: true}
+	m := machine{Guest: guest{Disks: []disk{bad}}, Images: map[string]string{bad.Serial: "/im,ages/bad"}}
+	assert.Contains(t, strings.Join(m.arguments(), " "),
+		"id=drive0,rerror=report,file.driver=blkdebug,file.config=/im,,ages/bad.faults,file.image.driver=file,file.image.filename=/im,,ages/bad -device ide-hd,drive=drive0")
+}
+
 func TestGuestOfTest(t *testing.T) {
 	for name, want := range map[string]string{
 		"TestLabSataQueueDepth": "sata", "TestLabDelay": "delay", "TestLabAll_x": "all", "TestLabRoot2": "root", "BenchmarkLabSataOverhead": "sata",

@@ -95,6 +95,67 @@ func word85(t *testing.T, node string) uint16 {
 	return uint16(word)
 }
 
+// kernelLog is what the kernel has said since the last call, in this test.
+func kernelLog(t *testing.T) func() string {
+	t.Helper()
+	log, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(log) })
+	_, err = unix.Seek(log, 0, unix.SEEK_END)
+	require.NoError(t, err)
+	return func() string {
+		var said strings.Builder
+		record := make([]byte, 8<<10) // one read gives one record
+		for {
+			n, err := unix.Read(log, record)
+			if err != nil {
+				require.ErrorIs(t, err, unix.EAGAIN)
+				return said.String()
+			}
+			said.Write(record[:n])
+		}
+	}
+}
+
+// directRead reads 4 KiB at a sector, past the page cache: read-ahead would meet a bad sector on its own.
+func directRead(t *testing.T, node string, sector int64) error {
+	t.Helper()
+	file, err := os.OpenFile(node, os.O_RDONLY|unix.O_DIRECT, 0)
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	defer func() { _ = unix.Munmap(page) }()
+	_, err = file.ReadAt(page, sector*512)
+	return err
+}
+
+func TestLabSataBadSectorsMakeTheKernelGiveUpNCQ(t *testing.T) {
+	const gaveUp = "NCQ disabled due to excessive errors"
+	node, err := driveBySerial("QDLAB-SATA-BAD")
+	require.NoError(t, err)
+	depth := drive(t, "QDLAB-SATA-BAD") + "/device/queue_depth"
+	log := kernelLog(t)
+	require.NoError(t, directRead(t, node, faultZoneFirst-8))
+	require.NotContains(t, log(), "failed command", "sound below the first zone")
+	t.Cleanup(func() { // NCQ comes back with a depth above 1 that is another one
+		assert.NoError(t, write(t, depth, "31"))
+		assert.NoError(t, write(t, depth, "32"))
+	})
+	const zone = faultZoneFirst + (faultZones-1)*faultZoneApart
+	require.NoError(t, directRead(t, node, zone), "the fifth attempt succeeds")
+	said := log()
+	assert.Contains(t, said, gaveUp)
+	assert.Equal(t, faultZoneErrors, strings.Count(said, "failed command: READ FPDMA QUEUED"))
+	assert.Equal(t, "32", read(t, depth), "which shows nothing of it")
+	require.NoError(t, directRead(t, node, zone), "a zone works once")
+	assert.Empty(t, log())
+
+	require.NoError(t, write(t, depth, "31"))
+	require.ErrorIs(t, directRead(t, node, faultForever), unix.EIO)
+	assert.Contains(t, log(), gaveUp, "again: the depth had switched it on")
+}
+
 func TestLabSataHasIdentitiesOfBothKinds(t *testing.T) {
 	for serial, identity := range map[string]string{
 		"QDLAB-SATA-1": "naa.5000c5000abc0001",

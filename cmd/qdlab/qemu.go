@@ -34,7 +34,11 @@ func (m machine) arguments() []string {
 		}
 		id := fmt.Sprintf("drive%d", i)
 		// cache=unsafe: the host's fsync is not what is measured, and killing QEMU loses nothing.
-		args = append(args, "-drive", "if=none,format=raw,cache=unsafe,discard=unmap,id="+id+",file="+quoted(image), "-device", device(d, id, i))
+		file := ",file=" + quoted(image)
+		if d.Faulty {
+			file = ",rerror=report,file.driver=blkdebug,file.config=" + quoted(rulesOf(image)) + ",file.image.driver=file,file.image.filename=" + quoted(image)
+		}
+		args = append(args, "-drive", "if=none,format=raw,cache=unsafe,discard=unmap,id="+id+file, "-device", device(d, id, i))
 	}
 	for i, s := range m.Shares {
 		mode := ",readonly=on"
