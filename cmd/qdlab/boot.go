@@ -103,8 +103,8 @@ func (l *lab) machine(dir string, k kernel, j job) (machine, error) {
 		if err := makeImage(image, d.MiB); err != nil {
 			return machine{}, err
 		}
-		if d.Faulty {
-			if err := writeRules(image); err != nil {
+		if d.Faults != nil {
+			if err := writeRules(image, d.Faults); err != nil {
 				return machine{}, err
 			}
 		}

@@ -30,10 +30,10 @@ func guestsCommandLine() *cobra.Command {
 }
 
 func faults(d disk) string {
-	if !d.Faulty {
+	if d.Faults == nil {
 		return ""
 	}
-	return fmt.Sprintf(", bad sectors from %d MiB on", faultZoneFirst*512>>20)
+	return fmt.Sprintf(", faults from %d MiB on", faultFirst*512>>20)
 }
 
 func packagesCommandLine() *cobra.Command {

@@ -4,44 +4,72 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// A faulty drive reads wrong where a test asks for it and nowhere else, by QEMU's blkdebug driver. Everything
-// below the first zone and every write is sound. Sectors are of 512 bytes.
-//
-// Four errors within ten minutes, without a better reason than "aborted", are what makes libata give up NCQ
-// (ata_eh_speed_down_verdict), and it reads up to six times before it gives up a sector: one read of a zone's
-// first sector succeeds, and leaves "NCQ disabled due to excessive errors" in the kernel's log.
-const (
-	faultyMiB       = 128
-	faultZones      = 32              // each works once a boot
-	faultZoneFirst  = 64 << 20 / 512  // the first sector of zone 0; zone n lies n MiB further on
-	faultZoneApart  = 1 << 20 / 512   // in sectors
-	faultZoneErrors = 4               // so often reading the first sector of a zone fails
-	faultForever    = 112 << 20 / 512 // reading this sector always fails
-)
-
-// faultRules is a configuration of blkdebug (QEMU's docs/devel/blkdebug.txt).
-func faultRules() []byte {
-	var rules strings.Builder
-	rule := func(sector int, once string) {
-		fmt.Fprintf(&rules, "[inject-error]\nevent = \"read_aio\"\nerrno = \"5\"\nsector = \"%d\"\nonce = \"%s\"\n\n", sector, once)
-	}
-	for zone := range faultZones {
-		for range faultZoneErrors {
-			rule(faultZoneFirst+zone*faultZoneApart, "on")
-		}
-	}
-	rule(faultForever, "off")
-	return []byte(rules.String())
+// fault is a sector (of 512 bytes) that cannot be read, by QEMU's blkdebug driver: writes are sound, and so is all
+// else of the drive.
+type fault struct {
+	Sector int64
+	Errno  unix.Errno // what QEMU believes the host said; the bus decides what the guest sees of it
+	Times  int        // so many reads fail; 0: all
 }
 
-// rulesOf is the file with the rules of the faulty drive in image.
+// All of a faulty drive below 64 MiB is sound.
+const (
+	faultyMiB  = 128
+	faultFirst = 64 << 20 / 512
+	faultZones = 32            // on SATA
+	zoneApart  = 1 << 20 / 512 // sectors from one zone to the next
+	fullReads  = 512           // on SCSI
+	fullApart  = 4096 / 512    // sectors from one to the next
+	faultEver  = 112 << 20 / 512
+)
+
+// ncqFaults makes libata give up NCQ, once a zone: four errors within ten minutes without a better reason than
+// "aborted" do (ata_eh_speed_down_verdict), and a sector is read six times before it is given up. So one read of
+// a zone's first sector succeeds, and leaves "NCQ disabled due to excessive errors" in the kernel's log. The last
+// sector fails for ever.
+func ncqFaults() []fault {
+	var list []fault
+	for zone := range int64(faultZones) {
+		list = append(list, fault{faultFirst + zone*zoneApart, unix.EIO, 4})
+	}
+	return append(list, fault{faultEver, unix.EIO, 0})
+}
+
+// queueFullFaults answers TASK SET FULL, which is what QEMU's SCSI makes of EDOM, once for each of these
+// sectors; the command is repeated and succeeds. The SCSI layer lowers queue_depth by one after eleven such
+// answers, of which it counts one in 16 jiffies (scsi_track_queue_full).
+func queueFullFaults() []fault {
+	var list []fault
+	for i := range int64(fullReads) {
+		list = append(list, fault{faultFirst + i*fullApart, unix.EDOM, 1})
+	}
+	return list
+}
+
+// faultRules is blkdebug's configuration (QEMU's docs/devel/blkdebug.txt): a rule is for one error, or for all.
+func faultRules(faults []fault) string {
+	var rules strings.Builder
+	for _, f := range faults {
+		once := "on"
+		if f.Times == 0 {
+			once = "off"
+		}
+		for range max(f.Times, 1) {
+			fmt.Fprintf(&rules, "[inject-error]\nevent = \"read_aio\"\nerrno = \"%d\"\nsector = \"%d\"\nonce = \"%s\"\n\n", int(f.Errno), f.Sector, once)
+		}
+	}
+	return rules.String()
+}
+
+// rulesOf is the file with the rules of the drive in image.
 func rulesOf(image string) string { return image + ".faults" }
 
-// writeRules writes them.
-func writeRules(image string) error {
-	if err := os.WriteFile(rulesOf(image), faultRules(), 0o644); err != nil {
+func writeRules(image string, faults []fault) error {
+	if err := os.WriteFile(rulesOf(image), []byte(faultRules(faults)), 0o644); err != nil {
 		return fmt.Errorf("make a drive with bad sectors: %w", err)
 	}
 	return nil

@@ -23,7 +23,7 @@ type disk struct {
 	Serial string // at most 20 characters, what the guest finds it by: letters come up in no fixed order
 	MiB    int64
 	WWN    uint64 // SATA only; 0: the drive has none, and its identity is its serial
-	Faulty bool   // some of its sectors cannot be read: see faults.go
+	Faults []fault
 }
 
 type bus string
@@ -32,6 +32,7 @@ const (
 	busSATA   bus = "sata"   // ide-hd on AHCI: real NCQ, real write cache commands
 	busNVMe   bus = "nvme"   // no queue_depth in sysfs
 	busVirtio bus = "virtio" // virtio-blk
+	busSCSI   bus = "scsi"   // scsi-hd on virtio-scsi, whose driver tracks QUEUE_FULL
 	busUSB    bus = "usb"    // usb-storage on xHCI: one command at a time, queue_depth 1 for ever
 )
 
@@ -57,7 +58,7 @@ func guests() []guest {
 		{Bus: busSATA, Serial: "QDLAB-SATA-3", MiB: 256},
 		{Bus: busSATA, Serial: "QDLAB-SATA-4", MiB: 256},
 	}
-	faulty := disk{Bus: busSATA, Serial: "QDLAB-SATA-BAD", MiB: faultyMiB, Faulty: true}
+	faulty := disk{Bus: busSATA, Serial: "QDLAB-SATA-BAD", MiB: faultyMiB, Faults: ncqFaults()}
 	md := []module{{Name: "crc32c_generic"}, {Name: "raid0"}, {Name: "raid1"}, {Name: "raid10"}, {Name: "raid456"}, {Name: "loop"}, {Name: "dm_mod"}}
 	// Four RAM drives that answer after 10 ms and take 64 commands at once: IOPS must be 100 × depth.
 	delay := module{Name: "scsi_debug", Options: "add_host=4 per_host_store=1 max_luns=1 num_tgts=1 dev_size_mb=64 max_queue=64 ndelay=10000000"}
@@ -65,9 +66,10 @@ func guests() []guest {
 		{Bus: busNVMe, Serial: "QDLAB-NVME-1", MiB: 256},
 		{Bus: busVirtio, Serial: "QDLAB-VIRTIO-1", MiB: 256},
 		{Bus: busUSB, Serial: "QDLAB-USB-1", MiB: 64},
+		{Bus: busSCSI, Serial: "QDLAB-SCSI-FULL", MiB: faultyMiB, Faults: queueFullFaults()},
 	}
 	// A stick is given a second to settle before it is looked at, an emulated one needs none.
-	usb := []module{{Name: "xhci_pci"}, {Name: "usb_storage", Options: "delay_use=0"}, {Name: "uas"}}
+	buses := []module{{Name: "virtio_scsi"}, {Name: "xhci_pci"}, {Name: "usb_storage", Options: "delay_use=0"}, {Name: "uas"}}
 	return []guest{
 		{
 			Name: "sata", Description: "four SATA drives on AHCI (NCQ, write cache), one with bad sectors, md, dm, loop",
@@ -78,8 +80,8 @@ func guests() []guest {
 			Modules: slices.Concat(md, []module{delay}), RAMDrives: 4,
 		},
 		{
-			Name: "all", Description: "the drives of sata and delay, one NVMe, one virtio, one USB stick; md, dm, loop",
-			Disks: slices.Concat(sata, others), Modules: slices.Concat(md, usb, []module{delay}), RAMDrives: 4,
+			Name: "all", Description: "the drives of sata and delay, one NVMe, one virtio, one USB stick, one SCSI drive that can be full; md, dm, loop",
+			Disks: slices.Concat(sata, others), Modules: slices.Concat(md, buses, []module{delay}), RAMDrives: 4,
 		},
 		{
 			Name: "root", Description: "two SATA drives, the first of which carries the root file system",

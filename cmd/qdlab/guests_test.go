@@ -40,18 +40,26 @@ func TestGuestTable(t *testing.T) {
 	require.ErrorContains(t, err, `"floppy": there are sata, delay, all, root`)
 }
 
-func TestFaultyDrive(t *testing.T) {
-	rules := string(faultRules())
-	assert.Equal(t, faultZones*faultZoneErrors, strings.Count(rules, "once = \"on\""))
-	assert.Contains(t, rules, "sector = \"131072\"", "zone 0 is at 64 MiB")
-	assert.Contains(t, rules, "sector = \"194560\"", "zone 31 is at 95 MiB")
-	assert.Contains(t, rules, "sector = \"229376\"\nonce = \"off\"")
-	assert.Less(t, faultForever*512, faultyMiB<<20)
+func TestFaults(t *testing.T) {
+	rules := faultRules(ncqFaults())
+	assert.Equal(t, 4, strings.Count(rules, "errno = \"5\"\nsector = \"131072\"\nonce = \"on\""), "zone 0 is at 64 MiB")
+	assert.Equal(t, 4, strings.Count(rules, "sector = \"194560\"\n"), "zone 31 is at 95 MiB")
+	assert.Equal(t, 1, strings.Count(rules, "sector = \"229376\"\nonce = \"off\""))
+	rules = faultRules(queueFullFaults())
+	assert.Equal(t, fullReads, strings.Count(rules, "errno = \"33\""))
+	assert.Equal(t, 1, strings.Count(rules, "sector = \"131080\"\nonce = \"on\""))
 
-	bad := disk{Bus: busSATA, Serial: "QDLAB-SATA-BAD", Faulty: true}
+	bad := disk{Bus: busSATA, Serial: "QDLAB-SATA-BAD", Faults: ncqFaults()}
 	m := machine{Guest: guest{Disks: []disk{bad}}, Images: map[string]string{bad.Serial: "/im,ages/bad"}}
 	assert.Contains(t, strings.Join(m.arguments(), " "),
 		"id=drive0,rerror=report,file.driver=blkdebug,file.config=/im,,ages/bad.faults,file.image.driver=file,file.image.filename=/im,,ages/bad -device ide-hd,drive=drive0")
+	for _, g := range guests() {
+		for _, d := range g.Disks {
+			for _, f := range d.Faults {
+				assert.Less(t, f.Sector*512, d.MiB<<20, d.Serial)
+			}
+		}
+	}
 }
 
 func TestGuestOfTest(t *testing.T) {
@@ -87,7 +95,8 @@ func TestMachineArguments(t *testing.T) {
 		"ide-hd,drive=drive0,serial=QDLAB-SATA-1,bus=ide.0,wwn=0x5000c5000abc0001",
 		"ide-hd,drive=drive3,serial=QDLAB-SATA-4,bus=ide.3 ",
 		"nvme,drive=drive4,serial=QDLAB-NVME-1", "virtio-blk-pci,drive=drive5,serial=QDLAB-VIRTIO-1", "-device qemu-xhci,id=xhci", "usb-storage,drive=drive6,serial=QDLAB-USB-1,bus=xhci.0 ",
-		"virtio-blk-pci,drive=drive7,serial=QDLAB-SCRATCH",
+		"-device virtio-scsi-pci,id=scsi ", "scsi-hd,drive=drive7,serial=QDLAB-SCSI-FULL,bus=scsi.0 ",
+		"virtio-blk-pci,drive=drive8,serial=QDLAB-SCRATCH",
 		"local,path=/src,mount_tag=share0,security_model=none,multidevs=remap,readonly=on",
 		"local,path=/o,,ut,mount_tag=share1,security_model=none,multidevs=remap",
 	} {

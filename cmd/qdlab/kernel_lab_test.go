@@ -136,23 +136,23 @@ func TestLabSataBadSectorsMakeTheKernelGiveUpNCQ(t *testing.T) {
 	require.NoError(t, err)
 	depth := drive(t, "QDLAB-SATA-BAD") + "/device/queue_depth"
 	log := kernelLog(t)
-	require.NoError(t, directRead(t, node, faultZoneFirst-8))
+	require.NoError(t, directRead(t, node, faultFirst-8))
 	require.NotContains(t, log(), "failed command", "sound below the first zone")
 	t.Cleanup(func() { // NCQ comes back with a depth above 1 that is another one
 		assert.NoError(t, write(t, depth, "31"))
 		assert.NoError(t, write(t, depth, "32"))
 	})
-	const zone = faultZoneFirst + (faultZones-1)*faultZoneApart
+	const zone = faultFirst + (faultZones-1)*zoneApart
 	require.NoError(t, directRead(t, node, zone), "the fifth attempt succeeds")
 	said := log()
 	assert.Contains(t, said, gaveUp)
-	assert.Equal(t, faultZoneErrors, strings.Count(said, "failed command: READ FPDMA QUEUED"))
+	assert.Equal(t, 4, strings.Count(said, "failed command: READ FPDMA QUEUED"))
 	assert.Equal(t, "32", read(t, depth), "which shows nothing of it")
 	require.NoError(t, directRead(t, node, zone), "a zone works once")
 	assert.Empty(t, log())
 
 	require.NoError(t, write(t, depth, "31"))
-	require.ErrorIs(t, directRead(t, node, faultForever), unix.EIO)
+	require.ErrorIs(t, directRead(t, node, faultEver), unix.EIO)
 	assert.Contains(t, log(), gaveUp, "again: the depth had switched it on")
 }
 
@@ -201,7 +201,7 @@ func TestLabDelayDrives(t *testing.T) {
 }
 
 func TestLabAllHasEveryBus(t *testing.T) {
-	for _, serial := range []string{"QDLAB-SATA-1", "QDLAB-SATA-4", "QDLAB-NVME-1", "QDLAB-VIRTIO-1", "QDLAB-USB-1", scratchSerial} {
+	for _, serial := range []string{"QDLAB-SATA-1", "QDLAB-SATA-4", "QDLAB-NVME-1", "QDLAB-VIRTIO-1", "QDLAB-USB-1", "QDLAB-SCSI-FULL", scratchSerial} {
 		assert.NotEmpty(t, drive(t, serial))
 	}
 	_, err := os.Stat(drive(t, "QDLAB-NVME-1") + "/device/queue_depth")
@@ -217,6 +217,23 @@ func TestLabAllUSBStick(t *testing.T) {
 	info, err := os.Stat(dir + "/device/queue_depth")
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o444), info.Mode().Perm(), "usb-storage cannot change it")
+}
+
+// Eleven answers TASK SET FULL lower the depth by one, and are no error for whoever reads.
+func TestLabAllQueueFullLowersTheDepth(t *testing.T) {
+	node, err := driveBySerial("QDLAB-SCSI-FULL")
+	require.NoError(t, err)
+	depth := drive(t, "QDLAB-SCSI-FULL") + "/device/queue_depth"
+	require.Equal(t, "128", read(t, depth))
+	t.Cleanup(func() { assert.NoError(t, write(t, depth, "128")) })
+	answers := 0
+	for ; read(t, depth) == "128"; answers++ {
+		require.Less(t, answers, fullReads/4)
+		require.NoError(t, directRead(t, node, int64(fullReads-1-answers)*fullApart+faultFirst), "the command is repeated")
+		time.Sleep(80 * time.Millisecond) // 16 jiffies: the SCSI layer takes those within as one event
+	}
+	assert.Equal(t, "127", read(t, depth))
+	assert.GreaterOrEqual(t, answers, 11)
 }
 
 // nvmeCache is what the drive says of feature 06h: "0" off, "1" on.

@@ -24,8 +24,12 @@ func (m machine) arguments() []string {
 	args := append(m.probeArguments(),
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=port,path="+quoted(m.Socket),
 		"-device", "virtserialport,chardev=port,name="+portName)
-	if slices.ContainsFunc(m.Guest.Disks, func(d disk) bool { return d.Bus == busUSB }) {
+	has := func(b bus) bool { return slices.ContainsFunc(m.Guest.Disks, func(d disk) bool { return d.Bus == b }) }
+	if has(busUSB) {
 		args = append(args, "-device", "qemu-xhci,id=xhci")
+	}
+	if has(busSCSI) {
+		args = append(args, "-device", "virtio-scsi-pci,id=scsi")
 	}
 	for i, d := range append(m.Guest.Disks, disk{Bus: busVirtio, Serial: scratchSerial}) {
 		image, there := m.Images[d.Serial]
@@ -35,7 +39,7 @@ func (m machine) arguments() []string {
 		id := fmt.Sprintf("drive%d", i)
 		// cache=unsafe: the host's fsync is not what is measured, and killing QEMU loses nothing.
 		file := ",file=" + quoted(image)
-		if d.Faulty {
+		if d.Faults != nil {
 			file = ",rerror=report,file.driver=blkdebug,file.config=" + quoted(rulesOf(image)) + ",file.image.driver=file,file.image.filename=" + quoted(image)
 		}
 		args = append(args, "-drive", "if=none,format=raw,cache=unsafe,discard=unmap,id="+id+file, "-device", device(d, id, i))
@@ -76,6 +80,8 @@ func device(d disk, id string, i int) string {
 		return text
 	case busNVMe:
 		return fmt.Sprintf("nvme,drive=%s,serial=%s", id, d.Serial)
+	case busSCSI:
+		return fmt.Sprintf("scsi-hd,drive=%s,serial=%s,bus=scsi.0", id, d.Serial)
 	case busUSB:
 		return fmt.Sprintf("usb-storage,drive=%s,serial=%s,bus=xhci.0", id, d.Serial)
 	default:
