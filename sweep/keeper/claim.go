@@ -66,8 +66,11 @@ func takeLock(ctx context.Context, h sysfs.Host, j *Journal, key, name string, p
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
 	if !got {
+		defer lock.Close()
+		if p, err := identify(flockHolder("/", int(lock.Fd()))); err == nil && dying(p) {
+			return nil, &BusyError{Key: key, Name: name, PID: p.pid, Dying: true}
+		}
 		holder := readPID(lock)
-		_ = lock.Close()
 		return nil, &BusyError{Key: key, Name: name, PID: holder, By: commandLine(h, holder)}
 	}
 	// The text only tells others whom to ask; the flock is what counts, and a stale text harms nobody.
@@ -92,7 +95,7 @@ func (c *claim) takeNode(ctx context.Context, h sysfs.Host, d sysfs.Device, pati
 		return fmt.Errorf("claim %s: flock %s: %w", d.Name, d.Path, err)
 	}
 	if !got {
-		pid := flockHolder(h, fd)
+		pid := flockHolder(h.Root(), fd)
 		return &BusyError{Key: memberKey(d.Identity, d.Name), Name: d.Name, PID: pid, By: commandLine(h, pid), Node: true}
 	}
 	var st unix.Stat_t
@@ -167,12 +170,12 @@ func commandLine(h sysfs.Host, pid int) string {
 // flockHolder finds who holds an flock on an open node, by /proc/locks (proc(5)), 0 when unknown. A line:
 //
 //	1: FLOCK  ADVISORY  WRITE 431 00:05:123 0 EOF
-func flockHolder(h sysfs.Host, fd int) int {
+func flockHolder(root string, fd int) int {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return 0
 	}
-	b, err := os.ReadFile(filepath.Join(h.Root(), "proc/locks"))
+	b, err := os.ReadFile(filepath.Join(root, "proc/locks"))
 	if err != nil {
 		return 0
 	}

@@ -39,7 +39,8 @@ type Options struct {
 // Each returns ErrKeeperDied, wrapped, when the keeper is gone.
 type Client struct {
 	conn    *wire.Conn
-	process *wire.Process // nil in tests that serve in their own process
+	process *wire.Process   // nil in tests that serve in their own process
+	ending  <-chan struct{} // the process has ended, or was killed and ends as soon as the kernel lets it
 	died    chan struct{}
 	closing time.Duration
 
@@ -77,9 +78,15 @@ func Start(ctx context.Context, o Options) (*Client, error) {
 	}
 	c := newClient(p.Conn, o)
 	c.process = p
+	ending, ended := context.WithCancel(context.Background())
+	c.ending = ending.Done()
+	go func() { <-p.Exited(); ended() }()
+	// A keeper that was killed with a thread in the kernel is not gone, and its line does not end: it is a zombie whose last
+	// thread still holds the descriptors, and the locks. No pidfd tells of that; /proc does.
+	_ = watch(p.PID(), ended)
 	go func() {
 		select {
-		case <-p.Exited():
+		case <-c.ending:
 		case <-c.died:
 			return
 		}
@@ -300,7 +307,8 @@ func (c *Client) RestoreJournal(ctx context.Context, o RestoreOptions) ([]EntryO
 }
 
 // Close restores what is not restored yet, and ends the keeper. It does not wait for a keeper that the kernel does
-// not let go: after the drives' time (Options.RestoreTimeout) and 10 s it returns sysfs.ErrStuck, wrapped.
+// not let go: after the drives' time (Options.RestoreTimeout) and 10 s it returns sysfs.ErrStuck, wrapped. One that has
+// answered, or was killed, has nothing more to do, and is waited for no longer than 2 s.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.closing)
 	defer cancel()
@@ -313,6 +321,11 @@ func (c *Client) Close() error {
 		select {
 		case <-c.process.Exited():
 		case <-ctx.Done():
+		case <-c.ending:
+			select {
+			case <-c.process.Exited():
+			case <-time.After(lastWords):
+			}
 		}
 	}
 	return err

@@ -65,9 +65,14 @@ type BusyError struct {
 	PID  int    `json:"pid"`  // 0 unknown
 	By   string `json:"by"`   // its command line, "" unknown
 	Node bool   `json:"node"` // not a sweep: another program's flock on the device node
+
+	Dying bool `json:"dying"` // a killed keeper, PID, with a thread in the kernel: it does nothing more but end
 }
 
 func (e *BusyError) Error() string {
+	if e.Dying {
+		return fmt.Sprintf("%s is held by a killed keeper, pid %d, that still has a command in the kernel; wait for it with --wait 10m", e.Name, e.PID)
+	}
 	who := "another process"
 	if !e.Node {
 		who = "another sweep"

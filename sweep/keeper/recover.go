@@ -175,7 +175,11 @@ func (s *server) restoreEntry(ctx context.Context, e Entry, o RestoreOptions) En
 	out.Now = d.Name
 	c, err := take(ctx, s.h, s.j, d, s.main, o.Wait)
 	if err != nil {
-		return busyOutcome(out, err)
+		var busy *BusyError
+		if out = busyOutcome(out, err); errors.As(err, &busy) && busy.Dying && !o.DryRun {
+			s.restoreHeld(e, d, &out)
+		}
+		return out
 	}
 	defer c.release()
 	if now, ok := s.j.load(e.file()); !ok {
@@ -188,13 +192,26 @@ func (s *server) restoreEntry(ctx context.Context, e Entry, o RestoreOptions) En
 	return s.restoreDrive(e, d, o, out)
 }
 
+// restoreHeld puts back a drive that a killed keeper holds, which has a thread in the kernel: the others of its drives need
+// not wait for the one that does not answer. Which one that is nobody can see, and the command may still change something
+// when it comes to its end: so the entry stays.
+func (s *server) restoreHeld(e Entry, d sysfs.Device, out *EntryOutcome) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.restoreTimeout)
+	defer cancel()
+	if err := d.Restore(ctx, *e.Snapshot); err != nil {
+		out.State, out.Reason, out.ByHand = StateFailed, reason(err), byHand(err)
+		return
+	}
+	out.Reason = "all settings are as they were, but the entry stays: " + out.Reason
+}
+
 // busyOutcome is for a claim that failed.
 func busyOutcome(out EntryOutcome, err error) EntryOutcome {
 	var busy *BusyError
 	if errors.As(err, &busy) {
 		out.State, out.PID, out.Reason = StateBusy, busy.PID, err.Error()
 		out.Next = "wait for it: qdsweep restore --wait 10m"
-		if !busy.Node && busy.PID > 0 {
+		if !busy.Node && !busy.Dying && busy.PID > 0 {
 			out.Next = fmt.Sprintf("let it end, or end it (kill %d) and it restores by itself; or wait: qdsweep restore --wait 10m", busy.PID)
 		}
 		return out
