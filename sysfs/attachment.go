@@ -97,10 +97,8 @@ func (h Host) devicePath(d Device) string {
 // nvmeController gives the path with the PCI device in it. A multipath disk hangs below a virtual
 // subsystem that holds links to its controllers.
 func (h Host) nvmeController(d Device, p string) string {
-	for _, name := range h.names(p) {
-		if strings.HasPrefix(name, "nvme") && !strings.Contains(name, "n1") && h.exists(p+"/"+name+"/transport") {
-			return h.real(p + "/" + name)
-		}
+	if all := h.nvmeControllers(d); len(all) > 0 {
+		return all[0]
 	}
 	return p
 }

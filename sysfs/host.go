@@ -43,11 +43,13 @@ type Host struct {
 
 	write  func(path, value string) error
 	sg     func(node string) (sgio.Device, error)
+	nvme   func(node string) (sgio.NVMe, error)
 	euid   func() int
 	blkid  string
 	pageKB int // of the machine, 0: that of the running kernel
 
 	patience time.Duration // with a device that is looked at
+	bridges  *bridges      // what USB bridges said
 }
 
 // Option changes how a Host reaches its machine.
@@ -62,6 +64,12 @@ func WithWriter(w func(path, value string) error) Option {
 // WithSG replaces opening a device node for SG_IO. The node is the logical one ("/dev/sda").
 func WithSG(open func(node string) (sgio.Device, error)) Option {
 	return func(h *Host) { h.sg = open }
+}
+
+// WithNVMe replaces opening an NVMe namespace's node for commands. The node is the logical one
+// ("/dev/nvme0n1").
+func WithNVMe(open func(node string) (sgio.NVMe, error)) Option {
+	return func(h *Host) { h.nvme = open }
 }
 
 // WithEUID replaces the effective user id that the safety gate judges by. Without it a captured tree
@@ -81,7 +89,7 @@ func NewHost(root string, opts ...Option) Host {
 	if abs, err := filepath.Abs(root); err == nil { // real paths are compared with it
 		root = abs
 	}
-	h := Host{root: filepath.Clean(root), patience: 2 * time.Second}
+	h := Host{root: filepath.Clean(root), patience: 2 * time.Second, bridges: &bridges{}}
 	h.realRoot = h.root
 	if real, err := filepath.EvalSymlinks(h.root); err == nil {
 		h.realRoot = real
@@ -252,6 +260,30 @@ func (h Host) OpenSG(node string) (sgio.Device, error) {
 		return nil, fmt.Errorf("open %s for SG_IO: %w", node, errCaptured)
 	}
 	return sgio.Open(node)
+}
+
+// OpenNVMe opens a namespace's node ("/dev/nvme0n1") for NVMe commands.
+func (h Host) OpenNVMe(node string) (sgio.NVMe, error) {
+	switch {
+	case h.nvme != nil:
+		return h.nvme(node)
+	case !h.Live():
+		return nil, fmt.Errorf("open %s for NVMe commands: %w", node, errCaptured)
+	}
+	return sgio.OpenNVMe(node)
+}
+
+// syncNode is fsync of a device node: its dirty pages are written, and the kernel's flush is sent.
+func (h Host) syncNode(node string) error {
+	fd, err := openRetry(h.path(node), unix.O_RDONLY|unix.O_CLOEXEC)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: node, Err: err}
+	}
+	defer unix.Close(fd)
+	if err := unix.Fsync(fd); err != nil {
+		return &os.PathError{Op: "fsync", Path: node, Err: err}
+	}
+	return nil
 }
 
 // BootID is the kernel's random id of this boot (proc(5), /proc/sys/kernel/random/boot_id).

@@ -37,6 +37,10 @@ type KnobState struct {
 	Writable bool    `json:"writable"`
 	Reason   string  `json:"reason"`
 	Absent   bool    `json:"-"` // the device has no such knob; else an empty value is one that could not be read
+
+	// Of write_cache alone: Value is the drive's own word.
+	By     string `json:"by,omitempty"`     // how it is changed: "SET FEATURES", "MODE SELECT", "Set Features 06h", "cache_type"
+	Kernel string `json:"kernel,omitempty"` // what the kernel believes: "on", "off", "there is one" (NVMe)
 }
 
 // Inventory describes every device that could be a target or a member: all at once, each within a deadline. Nothing is written, and
@@ -59,25 +63,26 @@ func (h Host) Inventory(ctx context.Context) ([]Info, error) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			infos[i] = h.describe(ctx, d, machine, lookErr)
+			infos[i] = h.describe(ctx, d, machine, lookErr, false)
 		}()
 	}
 	wg.Wait()
 	return infos, nil
 }
 
-// Describe is one device's entry of the inventory; target as Resolve takes it.
+// Describe is one device's entry of the inventory; target as Resolve takes it. Somebody wants to know about this very one,
+// so a USB bridge is asked too.
 func (h Host) Describe(ctx context.Context, target string) (Info, error) {
 	s, err := h.Resolve(target)
 	if err != nil {
 		return Info{}, err
 	}
 	machine, err := h.look()
-	return h.describe(ctx, s.Device, machine, err), nil
+	return h.describe(ctx, s.Device, machine, err, true), nil
 }
 
-// describe judges by one look at the machine, or says why there is none.
-func (h Host) describe(ctx context.Context, d Device, machine look, lookErr error) Info {
+// describe judges by one look at the machine, or says why there is none. bridges are asked about a write cache or left in peace.
+func (h Host) describe(ctx context.Context, d Device, machine look, lookErr error, bridges bool) Info {
 	ctx, cancel := context.WithTimeout(ctx, inventoryDeadline)
 	defer cancel()
 	info := Info{Name: d.Name, Path: d.Path, Model: d.Model, Serial: d.Serial, WWID: d.WWID, Driver: d.Driver, Transport: d.Transport,
@@ -91,15 +96,11 @@ func (h Host) describe(ctx context.Context, d Device, machine look, lookErr erro
 		info.Members = append(info.Members, m.Name)
 	}
 	for _, k := range Knobs() {
-		if d.Transport == "usb" && k.Name == "write_cache" {
-			info.Knobs[k.Name] = KnobState{Reason: "not asked: a USB bridge may not answer for a minute"}
-			continue
+		if k.Name != "write_cache" {
+			info.Knobs[k.Name] = d.knobState(ctx, k.Name)
 		}
-		info.Knobs[k.Name] = d.knobState(ctx, k.Name)
 	}
-	if d.Transport != "usb" {
-		info.Disagreement = d.CacheDisagreement(ctx)
-	}
+	info.Knobs["write_cache"], info.Disagreement = d.cacheInfo(ctx, bridges)
 	if lookErr != nil {
 		info.Refused = lookErr.Error()
 		return info
@@ -134,4 +135,24 @@ func (d Device) knobState(ctx context.Context, knob string) KnobState {
 	}
 	st.Reason = strings.TrimPrefix(st.Reason, knob+" of "+d.Name+": ") // both stand beside it
 	return st
+}
+
+// cacheInfo is the state of the knob write_cache, and where drive and kernel disagree about it, by one question to the drive: a
+// bridge that takes its time must not take it twice.
+func (d Device) cacheInfo(ctx context.Context, bridges bool) (KnobState, string) {
+	st := KnobState{Kernel: d.cacheBelief(ctx)}
+	if d.Transport == "usb" && !bridges {
+		st.Reason = "not asked: " + usbReason
+		return st, ""
+	}
+	s, err := d.cacheState(ctx)
+	if err != nil {
+		st.Reason = err.Error()
+		return st, ""
+	}
+	st.Value, st.Absent, st.By, st.Writable, st.Reason = s.Level, s.Absent, s.By, s.Switchable, s.Reason
+	if s.Switchable {
+		st.Allowed = cacheLevels()
+	}
+	return st, d.cacheDisagreement(ctx, s.Level)
 }

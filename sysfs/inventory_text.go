@@ -45,6 +45,10 @@ func WriteInventory(w io.Writer, infos []Info, width int, verbose bool) error {
 	var b strings.Builder
 	t, left := t.narrowed(width)
 	t.write(&b, width, "MODEL", "USED BY")
+	if caches := cacheTable(infos, note); caches != nil {
+		b.WriteByte('\n')
+		caches.write(&b, width, "WRITE CACHE OF")
+	}
 	for i, n := range notes {
 		if i == 0 {
 			b.WriteByte('\n')
@@ -78,21 +82,6 @@ func depthCell(d Info, note func(string) string) string {
 		return "none" + note("NVMe has no queue_depth: sweep the workload's iodepth instead (profile iodepth-ladder)")
 	}
 	return rangeCell(k)
-}
-
-func cacheCell(d Info, note func(string) string) string {
-	k := d.Knobs["write_cache"]
-	value := k.Value
-	if value == "" {
-		value = "unknown"
-	}
-	if d.Disagreement != "" {
-		return value + note(d.Disagreement+": somebody changed one of them")
-	}
-	if k.Value != "" && !k.Writable {
-		return value + ", fixed"
-	}
-	return value
 }
 
 func rangeCell(k KnobState) string {
@@ -139,7 +128,10 @@ func writeKnobs(b *strings.Builder, d Info) {
 	for _, n := range names {
 		k := d.Knobs[n]
 		why := k.Reason
-		if why == "" && !k.Writable {
+		switch {
+		case n == "write_cache":
+			why = cacheWhy(d)
+		case why == "" && !k.Writable:
 			why = "cannot be changed"
 		}
 		allowed := ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"qdsweep/sysfs/writecache"
@@ -29,7 +30,7 @@ func writeCacheKnob() Knob {
 		case !s.Switchable:
 			return Allowed{Reason: s.Reason}, notSupported("%s", s.Reason)
 		}
-		return Allowed{Levels: []string{writecache.Off, writecache.On}, Writable: true}, nil
+		return cacheLevels(), nil
 	}
 	k.current = func(ctx context.Context, d Device) (string, error) {
 		s, err := d.cacheState(ctx)
@@ -39,7 +40,7 @@ func writeCacheKnob() Knob {
 		return s.Level, err
 	}
 	k.set = func(ctx context.Context, d Device, level string) error {
-		_, err := bounded(ctx, "switch the write cache of "+d.Name, func() (string, error) { return d.drive().Set(ctx, level) })
+		_, err := d.setCache(ctx, level)
 		if errors.Is(err, writecache.ErrUnsupported) {
 			return notSupported("%v", err)
 		}
@@ -48,14 +49,26 @@ func writeCacheKnob() Knob {
 	return k
 }
 
+func cacheLevels() Allowed {
+	return Allowed{Levels: []string{writecache.Off, writecache.On}, Writable: true}
+}
+
 // drive is the device as writecache needs it.
 func (d Device) drive() writecache.Drive {
 	w := writecache.Drive{
 		Node: d.Path, Transport: d.Transport,
-		Read: d.host.ReadWithin, Write: d.host.Write, Open: d.host.OpenSG,
+		Read: d.host.ReadWithin, Write: d.host.Write, Open: d.host.OpenSG, OpenNVMe: d.host.OpenNVMe, Sync: d.host.syncNode,
 	}
 	if d.Kind != KindDisk {
 		w.Transport = ""
+	}
+	switch w.Transport {
+	case "nvme":
+		w.Fixed = d.nvmeShared()
+	case "virtio":
+		if exists, writable, err := d.writableAttribute("cache_type"); err == nil && exists {
+			w.HostCache, w.HostCacheWritable = d.dir+"/cache_type", writable
+		}
 	}
 	if dir := d.ataDevice(); dir != "" {
 		w.Identify = dir + "/id"
@@ -79,13 +92,69 @@ func (d Device) cacheTypePath() string {
 	return ""
 }
 
+// cacheState asks the drive, of a USB bridge only what it has not failed to answer before.
 func (d Device) cacheState(ctx context.Context) (writecache.State, error) {
+	if d.Transport != "usb" {
+		return d.askCache(ctx)
+	}
+	if s, asked := d.host.bridges.unknown(d); asked {
+		return s, nil
+	}
+	s, err := d.askCache(ctx)
+	if err == nil {
+		d.host.bridges.remember(d, s)
+	}
+	return s, err
+}
+
+func (d Device) askCache(ctx context.Context) (writecache.State, error) {
 	return bounded(ctx, "ask "+d.Name+" about its write cache", func() (writecache.State, error) { return d.drive().State(ctx) })
 }
 
-// Flush empties the drive's write cache by a command of its own; nil where there is no such command
-// and fsync of the node is what does it (NVMe, virtio).
+// cacheStateFor is cacheState before settings are made. It sends nothing to a USB bridge whose cache is not to
+// be set.
+func (d Device) cacheStateFor(ctx context.Context, settings []Setting) (writecache.State, error) {
+	if d.Transport == "usb" && !slices.ContainsFunc(settings, func(s Setting) bool { return s.Knob == "write_cache" }) {
+		return writecache.State{Reason: "not asked: " + usbReason}, nil
+	}
+	return d.cacheState(ctx)
+}
+
+const usbReason = "a USB bridge may not answer for a minute"
+
+// cacheByHand is the command that switches the drive's write cache.
+func (d Device) cacheByHand(level string) string {
+	bit := map[string]string{writecache.On: "1", writecache.Off: "0"}[level]
+	switch d.Transport {
+	case "ata":
+		return fmt.Sprintf("hdparm -W%s %s", bit, quote(d.Path))
+	case "nvme":
+		return fmt.Sprintf("nvme set-feature %s --feature-id=6 --value=%s", quote(d.nvmeControllerNode()), bit)
+	case "virtio":
+		mode := map[string]string{writecache.On: "write back", writecache.Off: "write through"}[level]
+		return fmt.Sprintf("echo %s > %s/cache_type", quote(mode), quote(d.dir))
+	}
+	return fmt.Sprintf("sdparm --set=WCE=%s %s", bit, quote(d.Path))
+}
+
+// setCache switches the drive's write cache, and gives the state that the drive then says it has.
+func (d Device) setCache(ctx context.Context, level string) (string, error) {
+	now, err := bounded(ctx, "switch the write cache of "+d.Name, func() (string, error) { return d.drive().Set(ctx, level) })
+	switch {
+	case errors.Is(err, writecache.ErrBridge):
+		err = fmt.Errorf("%w: %w", ErrStuck, err)
+	case err == nil && d.Transport == "usb":
+		d.host.bridges.remember(d, writecache.State{Level: now})
+	}
+	return now, err
+}
+
+// Flush empties the drive's write cache by a command of its own; nil where there is no such command and
+// fsync of the node is what does it (virtio), and of a USB bridge that nobody has asked about its cache.
 func (d Device) Flush(ctx context.Context) error {
+	if d.Transport == "usb" && !d.host.bridges.known(d) {
+		return nil
+	}
 	_, err := bounded(ctx, "flush "+d.Name, func() (struct{}, error) { return struct{}{}, d.drive().Flush(ctx) })
 	if err != nil {
 		return fmt.Errorf("flush the write cache of %s: %w", d.Name, err)
@@ -100,7 +169,17 @@ func (d Device) CacheDisagreement(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	text, _ := bounded(ctx, "", func() (string, error) { return d.drive().Disagreement(ctx, s.Level), nil })
+	return d.cacheDisagreement(ctx, s.Level)
+}
+
+func (d Device) cacheDisagreement(ctx context.Context, level string) string {
+	text, _ := bounded(ctx, "", func() (string, error) { return d.drive().Disagreement(ctx, level), nil })
+	return text
+}
+
+// cacheBelief is what the kernel takes the write cache for, in words; "" where it cannot be read.
+func (d Device) cacheBelief(ctx context.Context) string {
+	text, _ := bounded(ctx, "", func() (string, error) { return d.drive().Belief(ctx), nil })
 	return text
 }
 

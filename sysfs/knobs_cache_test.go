@@ -35,6 +35,8 @@ func TestWriteCache(t *testing.T) {
 		"ATA, the kernel takes time":  {disk: disk{WriteCache: true, Lag: 30 * time.Millisecond}, set: cacheOff, effective: "off"},
 		"ATA, forced by SCT":          {disk: disk{WriteCache: true, CacheForced: true}, set: cacheOff, effective: "on", drive: true},
 		"SAS off":                     {disk: disk{Transport: "sas", WriteCache: true}, set: cacheOff, effective: "off"},
+		"SATA behind a SAS adapter":   {disk: disk{Transport: "sas", SAT: true, WriteCache: true}, set: cacheOff, effective: "off"},
+		"SAS, WCE cannot be changed":  {disk: disk{Transport: "sas", FixedCache: true, WriteCache: true}, set: cacheOff, drive: true, err: "WCE cannot be changed"},
 		"SAS on":                      {disk: disk{Transport: "sas"}, set: cacheOn, effective: "on", drive: true},
 		"SAS that lies":               {disk: disk{Transport: "sas", CacheForced: true, WriteCache: true}, set: cacheOff, effective: "on", drive: true},
 		"RAID adapter (case 10)":      {disk: disk{Transport: "sas", RefuseModeSelect: true, WriteCache: true}, set: cacheOff, drive: true, err: "the adapter or drive refuses"},
@@ -81,12 +83,30 @@ func TestWriteCacheOfASASDisk(t *testing.T) { // field case 12
 	assert.Equal(t, "write through", m.Get("/sys/class/scsi_disk/0:0:0:0/cache_type"))
 }
 
+// A caching page with PS set can be saved, and a MODE SELECT with SP = 1 would outlive the sweep, the keeper and the next power cut.
+func TestSavedValuesAreNotTouched(t *testing.T) {
+	m := systest.New(t, systest.Disk{Name: "sda", Transport: "sas", WriteCache: true})
+	d, ctx := m.Device("sda"), context.Background()
+	s := take(t, d)
+	for _, level := range []sysfs.Setting{cacheOff, cacheOn, cacheOff} {
+		_, err := d.Apply(ctx, level)
+		require.NoError(t, err)
+		assert.True(t, m.SavedCache("sda"))
+	}
+	require.NoError(t, d.Restore(ctx, s))
+	assert.True(t, m.SavedCache("sda"))
+	assert.Zero(t, m.Saved("sda"))
+	require.NoError(t, m.Host().Write(ctx, "/sys/class/scsi_disk/0:0:0:0/cache_type", "write through"))
+	assert.False(t, m.SavedCache("sda"), "what is not done here: sd saves where it can")
+}
+
 func TestCacheDisagreement(t *testing.T) {
 	m := systest.New(t, systest.Disk{Name: "sda"}, systest.Disk{Name: "sdb", WriteCache: true, CacheOverride: "write through"}, systest.Disk{Name: "nvme0n1"})
 	ctx := context.Background()
 	a := m.Device("sda")
 	assert.Empty(t, a.CacheDisagreement(ctx))
 	m.Set("/sys/block/sda/queue/write_cache", "write back\n")
+	m.Set("/sys/block/nvme0n1/queue/write_cache", "write back\n") // the drive's is off: that is no disagreement
 	assert.Equal(t, "the drive says off, the kernel believes on (queue/write_cache: write back)", a.CacheDisagreement(ctx))
 	assert.Equal(t, "the drive says on, the kernel believes off (cache_type: write through; queue/write_cache: write through)", m.Device("sdb").CacheDisagreement(ctx))
 	assert.Empty(t, m.Device("nvme0n1").CacheDisagreement(ctx))
@@ -98,7 +118,7 @@ func TestFlush(t *testing.T) {
 	for _, name := range []string{"sda", "sdb", "nvme0n1", "sdc"} {
 		require.NoError(t, m.Device(name).Flush(ctx))
 	}
-	assert.Equal(t, []string{"sda: FLUSH CACHE EXT", "sdb: SYNCHRONIZE CACHE(10)"}, m.Commands())
+	assert.Equal(t, []string{"sda: FLUSH CACHE EXT", "sdb: SYNCHRONIZE CACHE(10)", "nvme0n1: Flush"}, m.Commands(), "nobody has asked the USB bridge anything")
 
 	m.Fail("/dev/sda", unix.EIO)
 	assert.ErrorIs(t, m.Device("sda").Flush(ctx), unix.EIO)

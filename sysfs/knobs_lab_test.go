@@ -76,7 +76,7 @@ func labSettings(t *testing.T, d sysfs.Device) map[string]string {
 	paths, _ := filepath.Glob(d.SysDir() + "/queue/*")
 	more, _ := filepath.Glob(d.SysDir() + "/queue/iosched/*")
 	cacheType, _ := filepath.Glob(d.SysDir() + "/device/scsi_disk/*/cache_type")
-	paths = append(append(append(paths, more...), cacheType...), d.SysDir()+"/device/queue_depth", d.SysDir()+"/device/queue_ramp_up_period")
+	paths = append(append(append(paths, more...), cacheType...), d.SysDir()+"/cache_type", d.SysDir()+"/device/queue_depth", d.SysDir()+"/device/queue_ramp_up_period")
 	for _, p := range paths {
 		if info, err := os.Stat(p); err != nil || !info.Mode().IsRegular() {
 			continue
@@ -102,28 +102,6 @@ func timed(t *testing.T, what string, f func()) {
 	start := time.Now()
 	f()
 	t.Logf("%s took %v", what, time.Since(start).Round(time.Millisecond))
-}
-
-func TestLabSataWriteCacheIsTheDrives(t *testing.T) {
-	d, ctx := labDrive(t, "QDLAB-SATA-1"), context.Background()
-	before := labSettings(t, d)
-	s := take(t, d)
-	require.Equal(t, "on", s.WriteCache)
-	require.False(t, s.CacheOverridden)
-	for _, level := range []string{"off", "off", "on", "off"} {
-		var effective string
-		timed(t, "write_cache="+level, func() {
-			var err error
-			effective, err = d.Apply(ctx, set("write_cache", level))
-			require.NoError(t, err)
-		})
-		assert.Equal(t, level, effective)
-		assert.Equal(t, level, hdparmCache(t, d))
-		assert.Empty(t, d.CacheDisagreement(ctx))
-		require.NoError(t, d.Flush(ctx))
-	}
-	timed(t, "restoring the write cache", func() { require.NoError(t, d.Restore(ctx, s)) })
-	assert.Equal(t, before, labSettings(t, d))
 }
 
 func TestLabSataQueueDepth(t *testing.T) {
@@ -188,59 +166,6 @@ func TestLabSataEverythingComesBack(t *testing.T) {
 	require.NoError(t, d.Restore(ctx, fresh))
 }
 
-func TestLabSataTemporaryCacheType(t *testing.T) {
-	d, ctx := labDrive(t, "QDLAB-SATA-1"), context.Background()
-	types, _ := filepath.Glob(d.SysDir() + "/device/scsi_disk/*/cache_type")
-	require.Len(t, types, 1)
-	require.NoError(t, os.WriteFile(types[0], []byte("temporary write through"), 0))
-	before := labSettings(t, d)
-	s := take(t, d)
-	assert.True(t, s.CacheOverridden)
-	assert.Contains(t, d.CacheDisagreement(ctx), "the drive says on, the kernel believes off")
-	for _, level := range []string{"off", "on", "off"} {
-		effective, err := d.Apply(ctx, set("write_cache", level))
-		require.NoError(t, err)
-		assert.Equal(t, level, effective)
-	}
-	require.NoError(t, d.Restore(ctx, s))
-	assert.Equal(t, before, labSettings(t, d))
-	// An override goes only by another one, which nobody can tell from none.
-	require.NoError(t, os.WriteFile(types[0], []byte("temporary write back"), 0))
-}
-
-func TestLabDelayModeSelect(t *testing.T) {
-	d, ctx := delayDrive(t), context.Background()
-	wce := func() string {
-		const header = 8
-		page := output(t, "sg_modes", "--dbd", "--page=8", "--raw", d.Path)
-		require.Greater(t, len(page), header+2)
-		require.EqualValues(t, 0x08, page[header]&0x3f)
-		return map[bool]string{true: "on", false: "off"}[page[header+2]&0x04 != 0]
-	}
-	before := labSettings(t, d)
-	s := take(t, d)
-	require.NotEmpty(t, s.WriteCache, s.WriteCacheReason)
-	require.Equal(t, s.WriteCache, wce())
-	for _, level := range []string{"off", "on", "off"} {
-		effective, err := d.Apply(ctx, set("write_cache", level))
-		require.NoError(t, err)
-		assert.Equal(t, level, effective)
-		assert.Equal(t, level, wce())
-		assert.Empty(t, d.CacheDisagreement(ctx), "sd has looked again")
-	}
-	require.NoError(t, d.Flush(ctx))
-	for _, level := range []string{"1", "31", "64"} {
-		effective, err := d.Apply(ctx, set("queue_depth", level))
-		require.NoError(t, err)
-		assert.Equal(t, level, effective)
-	}
-	_, err := d.Apply(ctx, set("queue_depth", "65"))
-	assert.ErrorIs(t, err, sysfs.ErrUnsupported)
-	require.NoError(t, d.Restore(ctx, s))
-	assert.Equal(t, s.WriteCache, wce())
-	assert.Equal(t, before, labSettings(t, d))
-}
-
 func TestLabAllNVMeAndVirtio(t *testing.T) {
 	ctx := context.Background()
 	for _, serial := range []string{"QDLAB-NVME-1", "QDLAB-VIRTIO-1"} {
@@ -248,8 +173,6 @@ func TestLabAllNVMeAndVirtio(t *testing.T) {
 		before := labSettings(t, d)
 		s := take(t, d)
 		_, err := d.Apply(ctx, set("queue_depth", "4"))
-		assert.ErrorIs(t, err, sysfs.ErrUnsupported)
-		_, err = d.Apply(ctx, set("write_cache", "off"))
 		assert.ErrorIs(t, err, sysfs.ErrUnsupported)
 		effective, err := d.Apply(ctx, set("max_sectors_kb", "16"))
 		require.NoError(t, err)

@@ -182,7 +182,7 @@ func (d Device) restoreCache(ctx context.Context, s Snapshot) error {
 	if err != nil || state.Level == s.WriteCache {
 		return err
 	}
-	now, err := bounded(step, "switch the write cache of "+d.Name, func() (string, error) { return d.drive().Set(step, s.WriteCache) })
+	now, err := d.setCache(step, s.WriteCache)
 	if err == nil && now != s.WriteCache {
 		err = fmt.Errorf("the drive took the command and still says %s", now)
 	}
@@ -242,14 +242,7 @@ func (d Device) attributeItem(a Attribute, now string) NotRestored {
 }
 
 func (d Device) cacheItem(want, now string) NotRestored {
-	i := NotRestored{Knob: "write_cache", Want: want, Have: now}
-	bit := map[string]string{"on": "1", "off": "0"}[want]
-	if d.Libata() {
-		i.ByHand = fmt.Sprintf("hdparm -W%s %s", bit, quote(d.Path))
-	} else {
-		i.ByHand = fmt.Sprintf("sdparm --set=WCE=%s %s", bit, quote(d.Path))
-	}
-	return i
+	return NotRestored{Knob: "write_cache", Want: want, Have: now, ByHand: d.cacheByHand(want)}
 }
 
 func (d Device) cacheTypeItem(s Snapshot, now string) NotRestored {

@@ -48,12 +48,17 @@ func TestRestore(t *testing.T) {
 		"nothing changed: nothing written":      {writes: map[string][]string{}},
 		"set to what it was: nothing to do":     {apply: []sysfs.Setting{set("queue_depth", "32")}, writes: map[string][]string{}},
 		"NVMe":                                  {disk: disk{Transport: "nvme"}, apply: []sysfs.Setting{set("max_sectors_kb", "8"), set("scheduler", "mq-deadline")}},
+		"write cache, NVMe":                     {disk: disk{Transport: "nvme", WriteCache: true}, apply: []sysfs.Setting{cacheOff}},
+		"write cache, NVMe, was off":            {disk: disk{Transport: "nvme"}, apply: []sysfs.Setting{cacheOn, cacheOff, cacheOn}},
+		"write cache, virtio":                   {disk: disk{Transport: "virtio", WriteCache: true}, apply: []sysfs.Setting{cacheOff}},
+		"write cache, virtio, another view":     {disk: disk{Transport: "virtio", WriteCache: true}, before: map[string]string{"queue/write_cache": "write through"}, apply: []sysfs.Setting{cacheOff, cacheOn}},
+		"write cache, SATA behind SAS":          {disk: disk{Transport: "sas", SAT: true, WriteCache: true}, apply: []sysfs.Setting{cacheOff}},
 		"noncq, new: it cannot be written back": {disk: disk{NoNCQ: true}, apply: []sysfs.Setting{set("queue_depth", "31")}, writes: map[string][]string{}},
 	} {
 		inNoTime(t, name, func(t *testing.T) {
 			c.disk.Name = "sda"
-			if c.disk.Transport == "nvme" {
-				c.disk.Name = "nvme0n1"
+			if name := map[string]string{"nvme": "nvme0n1", "virtio": "vda"}[c.disk.Transport]; name != "" {
+				c.disk.Name = name
 			}
 			m := systest.New(t, c.kernel, c.disk)
 			d := m.Device(c.disk.Name)

@@ -46,14 +46,15 @@ func (s Snapshot) Surviving() Snapshot {
 // and queue_ramp_up_period, the drive's write cache and sd's view of it; of an array's md/ the knobs
 // and nothing else, since writing the others back would start or stop things. Nothing is written.
 // Attributes that cannot be read (write-only ones, and wbt_lat_usec on a kernel without it) are left
-// out: they could not be compared.
-func (d Device) Snapshot(ctx context.Context) (Snapshot, error) {
+// out: they could not be compared. settings are those to be made: a USB bridge is asked about the write
+// cache only where that is among them, since the question alone makes some of them hang.
+func (d Device) Snapshot(ctx context.Context, settings ...Setting) (Snapshot, error) {
 	s := Snapshot{Identity: d.Identity, Name: d.Name, Taken: time.Now().UTC()}
 	var err error
 	if s.BootID, err = d.host.BootID(); err != nil {
 		return s, err
 	}
-	state, err := d.cacheState(ctx)
+	state, err := d.cacheStateFor(ctx, settings)
 	if err != nil {
 		// A drive that cannot be asked can still have its queue swept. Its cache is not touched
 		// then: the same question is asked before it is.

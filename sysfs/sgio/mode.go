@@ -104,14 +104,15 @@ func ReadModePage(d Device, page byte, pc PageControl, timeout time.Duration) (M
 		// Only a refusal or an unusable answer has another try: one that timed out must not be
 		// asked four times.
 		var sense *SenseError
-		if errors.As(err, &sense) && !sense.Illegal() || !errors.As(err, &sense) && !errors.Is(err, errModeData) {
+		if errors.As(err, &sense) && !sense.Illegal() || !errors.As(err, &sense) && !errors.Is(err, ErrModeData) {
 			return ModePage{}, err
 		}
 	}
 	return ModePage{}, errs[0]
 }
 
-var errModeData = errors.New("unusable mode data")
+// ErrModeData says that MODE SENSE was answered with something that holds no such page.
+var ErrModeData = errors.New("unusable mode data")
 
 func modeSense(d Device, page byte, pc PageControl, six, dbd bool, timeout time.Duration) (ModePage, error) {
 	const allocation = 252
@@ -129,7 +130,7 @@ func modeSense(d Device, page byte, pc PageControl, six, dbd bool, timeout time.
 	}
 	p, err := ParseModePage(c.Data[:allocation-min(max(c.Residual, 0), allocation)], six, page)
 	if err != nil {
-		return p, fmt.Errorf("%s: %w: %w", c.Name, errModeData, err)
+		return p, fmt.Errorf("%s: %w: %w", c.Name, ErrModeData, err)
 	}
 	return p, nil
 }

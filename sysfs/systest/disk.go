@@ -40,7 +40,10 @@ type Disk struct {
 	NoWriteCache  bool   // it has none
 	CacheOverride string // sd's view after a "temporary …" write: "write through"
 
-	CacheForced      bool          // by SCT: commands succeed, the state does not move
+	SAT        bool // a SATA drive behind a SAS adapter or USB bridge that translates ATA PASS-THROUGH
+	FixedCache bool // it cannot be changed, and the drive says so; virtio: cache_type is 0444
+
+	CacheForced      bool          // commands succeed, the state does not move: by SCT, or an NVMe drive that lies
 	RefuseModeSelect bool          // as RAID adapters do, even of the current value
 	SilentSG         bool          // answers with sense of zeros
 	Lag              time.Duration // until the kernel has noticed a change of the write cache
@@ -56,7 +59,8 @@ type disk struct {
 	identify  string // libata's id text, "" for none
 	wce       bool   // the truth
 	override  bool   // sd no longer follows the drive
-	saved     int    // MODE SELECTs with SP, or through cache_type of a savable page
+	saved     int    // MODE SELECTs with SP, Set Features with SV, or through cache_type of a savable page
+	savedWCE  bool   // the saved value of WCE
 	pulled    bool
 	links     []string
 }
@@ -113,7 +117,7 @@ func (m *Machine) prepare(d Disk) *disk {
 		usual = "none"
 	}
 	text(&d.Scheduler, usual)
-	x := &disk{Disk: d, index: index, wce: d.WriteCache}
+	x := &disk{Disk: d, index: index, wce: d.WriteCache, savedWCE: d.WriteCache}
 	def(&x.NrRequests, x.defaultRequests(d.Scheduler))
 	if x.Scheduler == "none" {
 		x.NrRequests = min(x.NrRequests, x.CanQueue)
@@ -244,7 +248,7 @@ func (m *Machine) describe(d *disk, address string) {
 		}
 	case "virtio":
 		b("serial", d.Serial)
-		m.put(d.dir+"/cache_type", "write back\n", 0o644)
+		m.put(d.dir+"/cache_type", "write back\n", map[bool]os.FileMode{true: 0o444, false: 0o644}[d.FixedCache])
 	default:
 		vendor := "SYSTEST"
 		if d.Transport == "ata" {

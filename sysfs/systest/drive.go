@@ -40,6 +40,15 @@ func (m *Machine) Saved(name string) int {
 	return d.saved
 }
 
+// SavedCache is the state that the drive comes up with after a power cycle.
+func (m *Machine) SavedCache(name string) bool {
+	m.t.Helper()
+	d := m.disk(name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return d.savedWCE
+}
+
 // open is SG_IO's end of a node.
 func (m *Machine) open(node string) (sgio.Device, error) {
 	m.mu.Lock()
@@ -59,23 +68,32 @@ type handle struct {
 
 func (h *handle) Close() error { return nil }
 
-func (h *handle) Do(c *sgio.Command) error {
-	m, d := h.m, h.d
+// received logs a command, and is what becomes of it before the drive sees it.
+func (m *Machine) received(d *disk, command string) error {
 	key := "/dev/" + strings.ReplaceAll(d.Name, "!", "/")
 	m.mu.Lock()
-	m.commands = append(m.commands, d.Name+": "+c.Name)
+	m.commands = append(m.commands, d.Name+": "+command)
 	hang, fail := m.hang[key], m.fail[key]
 	m.mu.Unlock()
 	if hang != nil {
 		<-hang
 		return unix.EIO
 	}
+	if fail != 0 {
+		return fail
+	}
+	return nil
+}
+
+func (h *handle) Do(c *sgio.Command) error {
+	m, d := h.m, h.d
+	if err := m.received(d, c.Name); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.Status, c.HostStatus, c.DriverStatus, c.Sense, c.Residual = 0, 0, 0, nil, 0
 	switch {
-	case fail != 0:
-		return fail
 	case d.pulled:
 		return unix.ENODEV
 	case !d.scsi():
@@ -86,7 +104,7 @@ func (h *handle) Do(c *sgio.Command) error {
 	}
 	switch c.CDB[0] {
 	case 0x85:
-		if d.Transport != "ata" {
+		if d.Transport != "ata" && !d.SAT {
 			sense(c, 5, 0x20, 0)
 			return nil
 		}
@@ -167,14 +185,12 @@ func (d *disk) words() [256]uint16 {
 	return w
 }
 
-// cachingPage is mode page 08h.
-func (d *disk) cachingPage(changeable bool) []byte {
+// cachingPage is mode page 08h: its current, changeable, default or saved values.
+func (d *disk) cachingPage(control byte) []byte {
 	page := make([]byte, 20)
 	page[0], page[1] = 0x88, 18 // savable
-	switch {
-	case changeable:
-		page[2] = 0x04
-	case d.wce:
+	wce := [4]bool{d.wce, !d.FixedCache, true, d.savedWCE}[control&3]
+	if wce {
 		page[2] = 0x04
 	}
 	return page
@@ -185,7 +201,7 @@ func (m *Machine) modeSense(d *disk, c *sgio.Command) {
 		sense(c, 5, 0x24, 0)
 		return
 	}
-	page := d.cachingPage(c.CDB[2]>>6 == 1)
+	page := d.cachingPage(c.CDB[2] >> 6)
 	const dpofua = 0x10
 	descriptor := make([]byte, 8)
 	if c.CDB[1]&0x08 != 0 {
@@ -217,6 +233,7 @@ func (m *Machine) modeSelect(d *disk, c *sgio.Command) error {
 	}
 	if c.CDB[1]&1 != 0 {
 		d.saved++
+		d.savedWCE = p[2]&0x04 != 0
 	}
 	if !d.CacheForced {
 		d.wce = p[2]&0x04 != 0
@@ -266,8 +283,11 @@ func (m *Machine) revalidate(d *disk) {
 	switch {
 	case d.cacheType != "":
 		m.put(d.dir+"/queue/write_cache", queueView(m.Get(d.cacheType))+"\n", 0o644)
-	case d.wce:
+	case d.Transport == "nvme" && !d.NoWriteCache: // there is one, on or off
 		m.put(d.dir+"/queue/write_cache", "write back\n", 0o644)
+	case d.Transport == "virtio":
+		m.put(d.dir+"/cache_type", map[bool]string{true: "write back", false: "write through"}[d.wce]+"\n", 0o644)
+		m.put(d.dir+"/queue/write_cache", m.Get(d.dir+"/cache_type")+"\n", 0o644)
 	}
 	if m.kernel == OldKernel && d.scsi() {
 		m.put(d.dir+"/queue/max_sectors_kb", fmt.Sprintln(d.DefaultMaxSectorsKB), 0o644)
@@ -300,7 +320,20 @@ func (m *Machine) writeCacheType(d *disk, value string) error {
 		return unix.EINVAL
 	}
 	d.saved++
+	d.savedWCE = strings.HasPrefix(value, "write back")
 	d.wce = strings.HasPrefix(value, "write back") && !d.CacheForced
 	m.noticed(d)
+	return nil
+}
+
+// writeHostCache is virtio-blk's store function of cache_type: it asks the host, and believes it.
+func (m *Machine) writeHostCache(d *disk, value string) error {
+	if value != "write back" && value != "write through" {
+		return unix.EINVAL
+	}
+	if !d.CacheForced {
+		d.wce = value == "write back"
+	}
+	m.revalidate(d)
 	return nil
 }

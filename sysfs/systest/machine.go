@@ -109,7 +109,7 @@ func (m *Machine) Root() string { return m.root }
 
 // Host is the machine as the program sees it.
 func (m *Machine) Host(more ...sysfs.Option) sysfs.Host {
-	options := append([]sysfs.Option{sysfs.WithWriter(m.Write), sysfs.WithSG(m.open), sysfs.WithPageSize(m.page)}, more...)
+	options := append([]sysfs.Option{sysfs.WithWriter(m.Write), sysfs.WithSG(m.open), sysfs.WithNVMe(m.openNVMe), sysfs.WithPageSize(m.page)}, more...)
 	return sysfs.NewHost(m.root, options...)
 }
 
@@ -241,6 +241,9 @@ func (m *Machine) Settings(name string) map[string]string {
 	}
 	d := m.disk(name)
 	all := m.writable(d.dir, d.dir+"/queue", d.dir+"/queue/iosched", d.device)
+	if d.Transport == "virtio" {
+		all["cache_type"] = m.Get(d.dir + "/cache_type")
+	}
 	if d.cacheType != "" {
 		all["cache_type"] = m.Get(d.cacheType)
 	}

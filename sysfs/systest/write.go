@@ -72,6 +72,8 @@ func (m *Machine) store(key, value string) error {
 			return nil
 		case key == d.cacheType:
 			return m.writeCacheType(d, value)
+		case d.Transport == "virtio" && key == d.dir+"/cache_type":
+			return m.writeHostCache(d, value)
 		}
 	}
 	for _, a := range m.arrays {

@@ -37,11 +37,11 @@ func ataIdentityState(id sgio.Identity) State {
 	supported, on, known := id.WriteCache()
 	switch {
 	case !supported:
-		return State{Reason: "the drive has no write cache that can be switched (IDENTIFY word 82)"}
+		return State{Absent: true, Reason: "the drive has no write cache that can be switched (IDENTIFY word 82)"}
 	case !known:
 		return State{Reason: "the drive does not say whether its write cache is on (IDENTIFY word 87)"}
 	}
-	return State{Level: onOff(on), Switchable: true}
+	return State{Level: onOff(on), Switchable: true, By: byATA}
 }
 
 func (d Drive) setATA(ctx context.Context, on bool) error {

@@ -19,6 +19,10 @@ func (d Drive) scsiState(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	defer sg.Close()
+	return d.askSCSI(ctx, sg)
+}
+
+func (d Drive) askSCSI(ctx context.Context, sg sgio.Device) (State, error) {
 	id, ata, err := d.behindSCSI(ctx, sg)
 	switch {
 	case errors.Is(err, sgio.ErrNoAnswer):
@@ -50,10 +54,13 @@ func pageState(ctx context.Context, sg sgio.Device) (State, error) {
 	if errors.As(err, &sense) && sense.Illegal() {
 		return State{Reason: "the device has no caching mode page (" + err.Error() + ")"}, nil
 	}
+	if errors.Is(err, sgio.ErrModeData) {
+		return State{Reason: "the device's caching mode page is no use (" + err.Error() + ")"}, nil
+	}
 	if err != nil {
 		return State{}, err
 	}
-	s := State{Level: onOff(page.WCE()), Switchable: true}
+	s := State{Level: onOff(page.WCE()), Switchable: true, By: bySCSI}
 	// A device that does not tell what is changeable may still allow it: the try will say.
 	mask, err := sgio.ReadModePage(sg, sgio.CachingPage, sgio.ChangeableValues, remaining(ctx, queryTimeout))
 	if err == nil && !mask.WCE() {

@@ -35,7 +35,7 @@ func (d Drive) RestoreView(ctx context.Context, text string) error {
 
 // Disagreement says in words where the kernel's view is not the drive's state, "" for nowhere.
 func (d Drive) Disagreement(ctx context.Context, level string) string {
-	if level == "" {
+	if level == "" || d.Transport == "nvme" { // there "write back" means that a cache exists
 		return ""
 	}
 	var wrong []string
@@ -57,6 +57,34 @@ func (d Drive) Disagreement(ctx context.Context, level string) string {
 		return ""
 	}
 	return fmt.Sprintf("the drive says %s, the kernel believes %s (%s)", level, believed, strings.Join(wrong, "; "))
+}
+
+// Belief is what the kernel takes the drive's cache for, in words: "on", "off"; where its two places differ
+// both, "on (cache_type), off (queue/write_cache)"; of NVMe, which it never asks for more, "there is one" or
+// "there is none". "" where it cannot be read.
+func (d Drive) Belief(ctx context.Context) string {
+	var levels, texts []string
+	for _, at := range []string{d.CacheType, d.View} {
+		if at == "" {
+			continue
+		}
+		text, err := d.Read(ctx, at)
+		if err != nil {
+			continue
+		}
+		if level, ok := ParseView(text); ok {
+			levels, texts = append(levels, level), append(texts, fmt.Sprintf("%s (%s)", level, name(at)))
+		}
+	}
+	switch {
+	case len(levels) == 0:
+		return ""
+	case d.Transport == "nvme":
+		return map[string]string{On: "there is one", Off: "there is none"}[levels[0]]
+	case len(levels) == 2 && levels[0] != levels[1]:
+		return strings.Join(texts, ", ")
+	}
+	return levels[0]
 }
 
 func name(attribute string) string {

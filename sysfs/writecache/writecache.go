@@ -1,6 +1,7 @@
 // Package writecache asks a drive whether its own write cache is on, switches it, and empties it:
-// ATA by IDENTIFY and SET FEATURES, SCSI by the caching mode page. It knows drives and the commands
-// they take; it must not know sysfs.Device, and reaches attributes only by the functions handed in.
+// ATA by IDENTIFY and SET FEATURES, SCSI by the caching mode page, NVMe by feature 06h, virtio by its
+// cache_type. It knows drives and the commands they take; it must not know sysfs.Device, and reaches
+// attributes only by the functions handed in.
 //
 // Five things are called "the write cache"; kernel.md of the project's notes and docs/ list them. Here
 // "state" is the drive's, "view" is what the kernel believes.
@@ -16,7 +17,7 @@ import (
 	"qdsweep/sysfs/sgio"
 )
 
-// ErrUnsupported: this drive's write cache cannot be switched, or not by this program yet.
+// ErrUnsupported: this drive's write cache cannot be switched.
 var ErrUnsupported = errors.New("the write cache cannot be switched")
 
 // The two levels.
@@ -43,30 +44,65 @@ type Drive struct {
 	CacheType string // sd's cache_type
 	View      string // queue/write_cache
 	Rescan    string // device/rescan: makes sd look at the mode page again
+	HostCache string // virtio's cache_type
 
-	Read  func(ctx context.Context, path string) (string, error)
-	Write func(ctx context.Context, path, value string) error
-	Open  func(node string) (sgio.Device, error)
+	HostCacheWritable bool   // the host offers to change it
+	Fixed             string // why it must not be switched though it could be; "" it may
+
+	Read     func(ctx context.Context, path string) (string, error)
+	Write    func(ctx context.Context, path, value string) error
+	Open     func(node string) (sgio.Device, error)
+	OpenNVMe func(node string) (sgio.NVMe, error)
+	Sync     func(node string) error // fsync of the node: the kernel's own flush
 }
 
 // State is what the drive itself says.
 type State struct {
 	Level      string // On, Off, or "" for unknown or none
+	Absent     bool   // there is none; else a Level of "" is one that is not known
 	Switchable bool
+	By         string // how it is switched: "SET FEATURES", "MODE SELECT", "Set Features 06h", "cache_type"
 	Reason     string // why unknown or not switchable
 }
 
+// How a cache is switched, in the words of who takes the command.
+const (
+	byATA    = "SET FEATURES"
+	bySCSI   = "MODE SELECT"
+	byNVMe   = "Set Features 06h"
+	byVirtio = "cache_type"
+)
+
 // State asks the drive. It sends no command that changes anything. An error means that it could not
-// be asked; a drive that answers but cannot be switched is a State with a Reason.
+// be asked; a drive that answers but cannot be switched is a State with a Reason. Of a USB bridge it
+// has an answer, or says that there is none, within 10 s.
 func (d Drive) State(ctx context.Context) (State, error) {
+	if way, _ := d.way(); way == wayUSB {
+		return d.usbState(ctx)
+	}
+	return d.state(ctx)
+}
+
+func (d Drive) state(ctx context.Context) (s State, err error) {
+	d = d.until(ctx)
 	switch way, reason := d.way(); way {
 	case wayATA:
-		return d.ataState(ctx)
+		s, err = d.ataState(ctx)
 	case waySCSI:
-		return d.scsiState(ctx)
+		s, err = d.scsiState(ctx)
+	case wayUSB:
+		s, err = d.bridgeState(ctx)
+	case wayNVMe:
+		s, err = d.nvmeState()
+	case wayVirtio:
+		s, err = d.virtioState(ctx)
 	default:
-		return State{Reason: reason}, nil
+		return State{Absent: true, Reason: reason}, nil
 	}
+	if s.Switchable && d.Fixed != "" {
+		s.Switchable, s.Reason = false, d.Fixed
+	}
+	return s, err
 }
 
 // Set switches the cache and gives the state that the drive says it has afterwards, which may be the
@@ -76,7 +112,15 @@ func (d Drive) Set(ctx context.Context, level string) (effective string, err err
 	if level != On && level != Off {
 		return "", fmt.Errorf("write cache level %q", level)
 	}
-	before, err := d.State(ctx)
+	if way, _ := d.way(); way == wayUSB {
+		return withinBridge(ctx, func(ctx context.Context) (string, error) { return d.set(ctx, level) })
+	}
+	return d.set(ctx, level)
+}
+
+func (d Drive) set(ctx context.Context, level string) (effective string, err error) {
+	d = d.until(ctx)
+	before, err := d.state(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -84,13 +128,18 @@ func (d Drive) Set(ctx context.Context, level string) (effective string, err err
 		return before.Level, fmt.Errorf("%w: %s", ErrUnsupported, before.Reason)
 	}
 	agreed := d.viewAgrees(ctx, before.Level)
-	if way, _ := d.way(); way == wayATA {
+	switch way, _ := d.way(); way {
+	case wayATA:
 		err = d.setATA(ctx, level == On)
-	} else {
+	case wayNVMe:
+		err = d.setNVMe(level == On)
+	case wayVirtio:
+		err = d.setVirtio(ctx, level)
+	default:
 		err = d.setSCSI(ctx, level == On)
 	}
 	if err != nil {
-		now, _ := d.State(ctx)
+		now, _ := d.state(ctx)
 		return now.Level, err
 	}
 	return d.settle(ctx, agreed)
@@ -99,8 +148,11 @@ func (d Drive) Set(ctx context.Context, level string) (effective string, err err
 // Flush empties the drive's cache. nil where the kernel's own flush (fsync of the node) is the way.
 func (d Drive) Flush(ctx context.Context) error {
 	way, _ := d.way()
-	if way == wayNone {
+	switch way {
+	case wayNone, wayVirtio:
 		return nil
+	case wayNVMe:
+		return d.flushNVMe()
 	}
 	sg, err := d.Open(d.Node)
 	if err != nil {
@@ -119,6 +171,9 @@ const (
 	wayNone way = iota
 	wayATA
 	waySCSI
+	wayUSB
+	wayNVMe
+	wayVirtio
 )
 
 // way is how this drive is talked to, or why it is not.
@@ -128,12 +183,12 @@ func (d Drive) way() (way, string) {
 		return wayATA, ""
 	case "sas", "scsi":
 		return waySCSI, ""
-	case "nvme":
-		return wayNone, "not yet: an NVMe drive's write cache (feature 06h)"
-	case "virtio":
-		return wayNone, "not yet: a virtio disk's write cache (its cache_type is the host's cache mode)"
 	case "usb":
-		return wayNone, "not yet: the write cache behind a USB bridge"
+		return wayUSB, ""
+	case "nvme":
+		return wayNVMe, ""
+	case "virtio":
+		return wayVirtio, ""
 	}
 	return wayNone, "this device has no write cache of its own that could be switched"
 }
@@ -143,7 +198,7 @@ func (d Drive) way() (way, string) {
 // port stalls and limits are reset. What is still not agreed on then is for Disagreement to say.
 func (d Drive) settle(ctx context.Context, agreed bool) (string, error) {
 	now, err := d.ask(ctx)
-	if err != nil || !agreed {
+	if err != nil || !agreed || d.CacheType == "" && d.Identify == "" {
 		return now.Level, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, agreeWithin)
@@ -151,7 +206,7 @@ func (d Drive) settle(ctx context.Context, agreed bool) (string, error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		if seen, err := d.State(ctx); err == nil && seen.Level == now.Level && d.viewAgrees(ctx, now.Level) {
+		if seen, err := d.state(ctx); err == nil && seen.Level == now.Level && d.viewAgrees(ctx, now.Level) {
 			return now.Level, nil
 		}
 		select {
@@ -162,10 +217,10 @@ func (d Drive) settle(ctx context.Context, agreed bool) (string, error) {
 	}
 }
 
-// ask is State by a command, not by what the kernel remembers of an earlier one.
+// ask is state by a command, not by what the kernel remembers of an earlier one.
 func (d Drive) ask(ctx context.Context) (State, error) {
 	d.Identify = ""
-	return d.State(ctx)
+	return d.state(ctx)
 }
 
 // remaining is a command's time-out: what the context leaves, at most most.
