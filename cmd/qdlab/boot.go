@@ -42,10 +42,14 @@ func (e *guestError) Error() string {
 	return fmt.Sprintf("the guest %s; the end of its console:\n%s", e.Reason, e.Console)
 }
 
-var errDeadline = errors.New("deadline")
+var (
+	errDeadline = errors.New("deadline")
+	errPowerCut = errors.New("power cut") // the guest has asked for it, and has got it
+)
 
 // run boots the guest, runs the command in it and returns its exit status. An error means that the
-// command did not come to an end (*guestError) or was never reached.
+// command did not come to an end (*guestError) or was never reached. After a power cut the same disks are
+// booted again and the same command is run.
 func (l *lab) run(ctx context.Context, j job) (exit int, err error) {
 	if runtime.GOARCH != "amd64" {
 		return 0, fmt.Errorf("the lab emulates x86-64 PCs with this machine's programs: it needs linux/amd64, this is %s", runtime.GOARCH)
@@ -75,7 +79,22 @@ func (l *lab) run(ctx context.Context, j job) (exit int, err error) {
 	m.Accelerator = accelerator
 	ctx, cancel := context.WithTimeoutCause(ctx, j.Timeout, errDeadline)
 	defer cancel()
-	return l.boot(ctx, m, j)
+	p := progress{Boot: 1}
+	for {
+		m.Progress = p
+		exit, err := l.boot(ctx, m, j, &p)
+		if errors.Is(err, errPowerCut) {
+			if err := p.cut(); err != nil {
+				return 0, err
+			}
+			_, _ = fmt.Fprintf(j.Stdout, "=== power cut, boot %d\n", p.Boot)
+			continue
+		}
+		if err == nil && exit == 0 && p.Failed {
+			exit = exitTests
+		}
+		return exit, err
+	}
 }
 
 // machine writes the initramfs and the disks into dir.
@@ -86,7 +105,7 @@ func (l *lab) machine(dir string, k kernel, j job) (machine, error) {
 	}
 	config := bootConfig{
 		Guest: j.Guest.Name, Modules: load, Drives: j.Guest.drives(), Scratch: scratchSerial, Root: j.Guest.RootDisk, Shares: j.Shares,
-		Args: j.Args, Env: append(guestEnvironment(j.Guest), j.Env...), Dir: j.Dir, TTY: j.TTY, Stdin: j.Stdin != nil,
+		Cuts: j.Guest.Cuts, Args: j.Args, Env: append(guestEnvironment(j.Guest), j.Env...), Dir: j.Dir, TTY: j.TTY, Stdin: j.Stdin != nil,
 	}
 	if j.TTY {
 		config.Rows, config.Columns = terminalSize(os.Stdin)
@@ -155,8 +174,9 @@ func guestEnvironment(g guest) []string {
 	}
 }
 
-// boot starts QEMU and serves the port until the guest's report, QEMU's end, or ctx's.
-func (l *lab) boot(ctx context.Context, m machine, j job) (exit int, err error) {
+// boot starts QEMU and serves the port until the guest's report, a power cut (errPowerCut), QEMU's end, or
+// ctx's. It keeps p up to date. When it returns, QEMU is gone and all that the guest had written is written.
+func (l *lab) boot(ctx context.Context, m machine, j job, p *progress) (exit int, err error) {
 	listener, err := net.Listen("unix", m.Socket)
 	if err != nil {
 		return 0, fmt.Errorf("listen for the guest: %w", err)
@@ -171,8 +191,9 @@ func (l *lab) boot(ctx context.Context, m machine, j job) (exit int, err error) 
 	if err != nil {
 		return 0, fmt.Errorf("start qemu: %w", err)
 	}
-	reports := make(chan guestReport, 2)
+	reports, quit, received := make(chan guestReport), make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(received)
 		conn, err := listener.Accept()
 		if err != nil {
 			return
@@ -180,20 +201,35 @@ func (l *lab) boot(ctx context.Context, m machine, j job) (exit int, err error) 
 		if j.Stdin != nil {
 			go sendStdin(&frameWriter{w: conn}, j.Stdin)
 		}
-		receive(newFrameReader(conn), j, reports)
+		receive(newFrameReader(conn), j, func(r guestReport) {
+			select {
+			case reports <- r:
+			case <-quit:
+			}
+		})
 	}()
 	stop := func() {
 		_ = qemu.Process.Kill()
 		<-ended
+		close(quit)
+		_ = listener.Close()
+		<-received
 	}
+	defer stop()
 	for {
 		select {
 		case r := <-reports:
 			if r.Ready && j.Verbose {
 				l.say("guest %s is up after %.1f s (%s)", m.Guest.Name, r.Boot, m.Accelerator)
 			}
+			if r.Test != nil {
+				p.began(r.Test.Test)
+				p.Failed = p.Failed || r.Test.Failed
+			}
+			if r.Cut {
+				return 0, errPowerCut
+			}
 			if r.Done {
-				stop()
 				if r.Error != "" {
 					l.say("in the guest: %s", r.Error)
 				}
@@ -202,7 +238,6 @@ func (l *lab) boot(ctx context.Context, m machine, j job) (exit int, err error) 
 		case <-ended:
 			return 0, &guestError{"went down before the command ended", console.String()}
 		case <-ctx.Done():
-			stop()
 			if errors.Is(context.Cause(ctx), errDeadline) {
 				return 0, &guestError{fmt.Sprintf("was not done after %v", j.Timeout), console.String()}
 			}
@@ -235,8 +270,8 @@ func startBound(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	return over, <-started
 }
 
-// receive hands out the guest's frames; it ends with the guest.
-func receive(frames *frameReader, j job, reports chan<- guestReport) {
+// receive hands out the guest's frames until the guest is gone.
+func receive(frames *frameReader, j job, tell func(guestReport)) {
 	for {
 		s, payload, err := frames.Next()
 		if err != nil {
@@ -250,7 +285,7 @@ func receive(frames *frameReader, j job, reports chan<- guestReport) {
 		case streamControl:
 			var r guestReport
 			if json.Unmarshal(payload, &r) == nil {
-				reports <- r
+				tell(r)
 			}
 		}
 	}

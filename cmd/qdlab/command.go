@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,15 @@ type guestReport struct {
 	Done  bool    `json:",omitempty"`
 	Exit  int     `json:",omitempty"`
 	Error string  `json:",omitempty"` // the command could not be started
+
+	Cut  bool        `json:",omitempty"` // kill the machine now and boot it again
+	Test *testReport `json:",omitempty"`
+}
+
+// testReport is how far the tests are, in guests whose power can be cut.
+type testReport struct {
+	Test   int // begins, or has ended where
+	Failed bool
 }
 
 const (
@@ -51,6 +61,14 @@ func serveCommand(config bootConfig, port io.ReadWriter) error {
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
 	if err := report(frames, guestReport{Ready: true, Boot: float64(now.Nano()) / 1e9}); err != nil {
 		return err
+	}
+	if config.Cuts {
+		listener, err := net.Listen("unix", messages)
+		if err != nil {
+			return fmt.Errorf("listen for requests to cut the power: %w", err)
+		}
+		defer func() { _ = listener.Close() }()
+		go relay(listener, frames)
 	}
 	done := runCommand(config, frames, port)
 	unix.Sync() // shares and the scratch disk, before the host ends the machine

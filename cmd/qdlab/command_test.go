@@ -30,7 +30,7 @@ func serve(t *testing.T, config bootConfig, stdin io.Reader) (stdout, stderr str
 	}
 	var out, errOut strings.Builder
 	reports := make(chan guestReport, 2)
-	receive(newFrameReader(host), job{Stdout: &out, Stderr: &errOut}, reports)
+	receive(newFrameReader(host), job{Stdout: &out, Stderr: &errOut}, func(r guestReport) { reports <- r })
 	require.NoError(t, <-served)
 	require.True(t, (<-reports).Ready)
 	return out.String(), errOut.String(), <-reports

@@ -15,6 +15,7 @@ type guest struct {
 	RAMDrives   int      // drives that a module makes (scsi_debug); waited for at boot
 	RootDisk    string   // serial of the disk that "/" is moved onto; "": "/" stays in memory
 	MemoryMiB   int      // 0: defaultMemoryMiB
+	Cuts        bool     // its power can be cut: see cut.go
 }
 
 // disk is one emulated drive, a sparse file on the host.
@@ -86,6 +87,10 @@ func guests() []guest {
 		{
 			Name: "root", Description: "two SATA drives, the first of which carries the root file system",
 			Disks: sata[:2], RootDisk: sata[0].Serial,
+		},
+		{
+			Name: "cut", Description: "four SATA drives, md, dm, loop; its power can be cut",
+			Disks: sata, Modules: md, Cuts: true,
 		},
 	}
 }

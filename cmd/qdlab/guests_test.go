@@ -37,7 +37,7 @@ func TestGuestTable(t *testing.T) {
 	_, err := lookupGuest("sata")
 	require.NoError(t, err)
 	_, err = lookupGuest("floppy")
-	require.ErrorContains(t, err, `"floppy": there are sata, delay, all, root`)
+	require.ErrorContains(t, err, `"floppy": there are sata, delay, all, root, cut`)
 }
 
 func TestFaults(t *testing.T) {
@@ -64,7 +64,7 @@ func TestFaults(t *testing.T) {
 
 func TestGuestOfTest(t *testing.T) {
 	for name, want := range map[string]string{
-		"TestLabSataQueueDepth": "sata", "TestLabDelay": "delay", "TestLabAll_x": "all", "TestLabRoot2": "root", "BenchmarkLabSataOverhead": "sata",
+		"TestLabSataQueueDepth": "sata", "TestLabDelay": "delay", "TestLabAll_x": "all", "TestLabRoot2": "root", "TestLabCutJournal": "cut", "BenchmarkLabSataOverhead": "sata",
 		"TestLabAllocation": "", "TestLabQueueDepth": "", "TestLab": "",
 	} {
 		kind, err := guestOfTest(name)

@@ -65,6 +65,12 @@ func guestMain() error {
 	if err := prepareGuest(config); err != nil {
 		return err
 	}
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return err
+	}
+	p := parseProgress(string(line))
+	config.Env = append(config.Env, fmt.Sprintf("QDLAB_BOOT=%d", p.Boot), fmt.Sprintf("QDLAB_TEST=%d", p.Test))
 	port, err := openPort()
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ type bootConfig struct {
 	Stdin   bool
 	Rows    uint16
 	Columns uint16
+	Cuts    bool // programs may ask for a power cut
 	Probe   bool // only says hello: does the accelerator work
 }
 

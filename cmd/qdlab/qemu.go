@@ -15,6 +15,7 @@ type machine struct {
 	Images      map[string]string // disk serial → file; the scratch disk's too
 	Shares      []share
 	Socket      string // of the port that carries the frames
+	Progress    progress
 }
 
 const portName = "qdlab"
@@ -37,7 +38,8 @@ func (m machine) arguments() []string {
 			continue
 		}
 		id := fmt.Sprintf("drive%d", i)
-		// cache=unsafe: the host's fsync is not what is measured, and killing QEMU loses nothing.
+		// cache=unsafe: the host's fsync is not what is measured, and killing QEMU loses nothing that it
+		// has written: it has no buffer of its own, and the host's page cache outlives it.
 		file := ",file=" + quoted(image)
 		if d.Faults != nil {
 			file = ",rerror=report,file.driver=blkdebug,file.config=" + quoted(rulesOf(image)) + ",file.image.driver=file,file.image.filename=" + quoted(image)
@@ -65,7 +67,7 @@ func (m machine) probeArguments() []string {
 	return []string{
 		"-machine", "q35", "-accel", m.Accelerator, "-cpu", cpu, "-smp", fmt.Sprint(guestCPUs), "-m", fmt.Sprint(m.Guest.memory()),
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-serial", "stdio",
-		"-kernel", m.Kernel, "-initrd", m.Initramfs, "-append", kernelCommandLine(),
+		"-kernel", m.Kernel, "-initrd", m.Initramfs, "-append", kernelCommandLine() + " " + m.Progress.kernelParameters(),
 	}
 }
 
