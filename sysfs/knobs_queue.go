@@ -133,9 +133,14 @@ func upTo(highest int) func(context.Context, Device) (Allowed, error) {
 }
 
 // nrRequestsRange: without a scheduler the hardware queue's size is the limit (a SCSI host's
-// can_queue; elsewhere not shown); with one, blk-mq's MAX_SCHED_RQ.
+// can_queue; elsewhere not shown); with one, blk-mq's MAX_SCHED_RQ. md, and dm but for multipath, pass
+// on what they get and have no requests of their own: older kernels show a number there all the same.
 func nrRequestsRange(ctx context.Context, d Device) (Allowed, error) {
 	const maxSchedRQ = 2048
+	if (d.Kind == KindMD || d.Kind == KindDM) && !d.host.exists(d.dir+"/mq") {
+		err := notSupported("%s queues no requests of its own", describeKind(d))
+		return Allowed{Reason: err.Error()}, err
+	}
 	return Allowed{Max: maxSchedRQ}, nil
 }
 
