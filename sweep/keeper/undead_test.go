@@ -26,21 +26,22 @@ func undead(t *testing.T, pid int) (release func()) {
 	require.NoError(t, err)
 	seized, let := make(chan error), make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // and ends with its thread: that lets the traced one go
+		runtime.LockOSThread() // a tracer is a thread
+		defer runtime.UnlockOSThread()
+		tid := 0
 		for _, task := range tasks {
-			tid, err := strconv.Atoi(task.Name())
-			if err != nil || tid == pid {
-				continue
+			if n, err := strconv.Atoi(task.Name()); err == nil && n != pid {
+				tid = n
 			}
-			_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, unix.PTRACE_O_TRACEEXIT, 0, 0)
-			if errno != 0 {
-				seized <- os.NewSyscallError("ptrace", errno)
-				return
-			}
-			break
+		}
+		if _, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, unix.PTRACE_O_TRACEEXIT, 0, 0); errno != 0 {
+			seized <- os.NewSyscallError("ptrace", errno)
+			return
 		}
 		seized <- nil
 		<-let
+		_, _ = unix.Wait4(tid, nil, unix.WALL|unix.WNOHANG, nil)
+		_ = unix.PtraceDetach(tid)
 	}()
 	if err := <-seized; errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
 		t.Skipf("no process may be traced here: %v", err)
