@@ -42,6 +42,15 @@ func (s Snapshot) Surviving() Snapshot {
 	return s
 }
 
+// Holds says whether a snapshot has a knob's original. What it has not could not be put back.
+func (s Snapshot) Holds(knob string) bool {
+	if knob == "write_cache" {
+		return s.WriteCache != ""
+	}
+	k, known := LookupKnob(knob)
+	return known && slices.ContainsFunc(s.Attributes, func(a Attribute) bool { return a.Path == k.attribute })
+}
+
 // Snapshot reads everything writable that the device has: queue/, queue/iosched/, device/queue_depth
 // and queue_ramp_up_period, the drive's write cache and sd's view of it; of an array's md/ the knobs
 // and nothing else, since writing the others back would start or stop things. Nothing is written.

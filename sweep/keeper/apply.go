@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"runtime/debug"
 	"slices"
 	"sort"
@@ -218,7 +217,7 @@ func (s *server) journal(ctx context.Context, parts []*part) error {
 		}
 	}
 	snapshots, errs := each(ctx, fresh, s.writeTimeout+jobGrace, func(m Member) (sysfs.Snapshot, error) {
-		return s.snapshot(ctx, m)
+		return s.snapshot(ctx, m, sets[m.Key()])
 	})
 	for i, err := range errs {
 		if err != nil {
@@ -250,7 +249,7 @@ func (s *server) journal(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-func (s *server) snapshot(ctx context.Context, m Member) (snapshot sysfs.Snapshot, err error) {
+func (s *server) snapshot(ctx context.Context, m Member, set []sysfs.Setting) (snapshot sysfs.Snapshot, err error) {
 	defer caught(&err)
 	d, err := s.same(m)
 	if err != nil {
@@ -258,7 +257,7 @@ func (s *server) snapshot(ctx context.Context, m Member) (snapshot sysfs.Snapsho
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
 	defer cancel()
-	return d.Snapshot(ctx)
+	return d.Snapshot(ctx, set...)
 }
 
 // applyTo makes the settings on one member, on its thread. It stops at the first that fails otherwise than by not
@@ -293,7 +292,7 @@ func (s *server) applyTo(ctx context.Context, m Member, set []sysfs.Setting, ori
 func (s *server) applyOne(ctx context.Context, d sysfs.Device, want sysfs.Setting, originals sysfs.Snapshot) (effective string, unsupported bool, text string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
 	defer cancel()
-	if !holds(originals, want.Knob) {
+	if !originals.Holds(want.Knob) {
 		// A drive that cannot be asked for its state, an attribute that cannot be read: it could not be put back.
 		why := "its original could not be read, so it is not touched"
 		if want.Knob == "write_cache" && originals.WriteCacheReason != "" {
@@ -309,14 +308,6 @@ func (s *server) applyOne(ctx context.Context, d sysfs.Device, want sysfs.Settin
 		return effective, errors.Is(err, sysfs.ErrUnsupported), err.Error()
 	}
 	return effective, false, ""
-}
-
-// holds says whether a snapshot has a knob's original. An attribute is called as its knob is.
-func holds(originals sysfs.Snapshot, knob string) bool {
-	if knob == "write_cache" {
-		return originals.WriteCache != ""
-	}
-	return slices.ContainsFunc(originals.Attributes, func(a sysfs.Attribute) bool { return path.Base(a.Path) == knob })
 }
 
 // caught turns a panic in one member's job into its error: the others must still be restored.

@@ -199,3 +199,36 @@ func TestCase36TheDriveDied(t *testing.T) {
 	assert.Empty(t, entries(t, state))
 	assert.Empty(t, restore(t, m.Host(), state, RestoreOptions{}))
 }
+
+// The knobs of an array beside those of its disks: each on what carries it, all of it back.
+func TestKnobsOfAnArray(t *testing.T) {
+	ctx := context.Background()
+	m, k, state, stack := stacked(t, Options{}, "raid5", disk("sda"), disk("sdb"), disk("sdc"))
+	own := func() []string {
+		return []string{m.Get("/sys/block/md0/md/stripe_cache_size"), m.Get("/sys/block/md0/md/group_thread_cnt"), m.Get("/sys/block/md0/queue/read_ahead_kb")}
+	}
+	before, was := []map[string]string{m.Settings("sda"), m.Settings("sdb"), m.Settings("sdc")}, own()
+	rows, err := k.ApplyWhole(ctx, append(orders(membersOfStack(stack), set("queue_depth", "4", "max_sectors_kb", "8")),
+		Order{Member: memberOf(m, "md0"), Set: set("group_thread_count", "2", "stripe_cache_size", "1024", "read_ahead_kb", "64")}))
+	require.NoError(t, err)
+	require.Len(t, rows, 3*2+3)
+	for _, r := range rows {
+		assert.Empty(t, r.Err)
+		assert.Equal(t, r.Level, r.Effective, "%s of %s", r.Knob, r.Name)
+	}
+	assert.Equal(t, []string{"1024", "2", "64"}, own())
+	m.Set("/sys/block/md0/md/stripe_cache_size", "512\n")
+	moved, err := k.Check(ctx)
+	require.NoError(t, err)
+	require.Len(t, moved, 1)
+	assert.Equal(t, "md0: stripe_cache_size moved: 1024 → 512", moved[0].String())
+	_, err = k.Restore(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, was, own())
+	assert.Equal(t, before, []map[string]string{m.Settings("sda"), m.Settings("sdb"), m.Settings("sdc")})
+	assert.Empty(t, entries(t, state))
+	for _, w := range m.Writes() {
+		assert.NotContains(t, w.Path, "sync_action")
+		assert.NotContains(t, w.Path, "array_state")
+	}
+}

@@ -122,6 +122,37 @@ func TestCase07Clamped(t *testing.T) {
 	assert.Empty(t, rows[0].Err)
 }
 
+// Field case 11: an NVMe drive that says success to Set Features and does nothing. It is never said to be off; and where it is not as
+// it was and cannot be put back, it stays recorded.
+func TestCase11SuccessWithoutAMove(t *testing.T) {
+	ctx := context.Background()
+	m, k, state := machine(t, Options{}, systest.Disk{Name: "nvme0n1", WriteCache: true, CacheForced: true}, disk("sda"))
+	rows := k.apply(t, set("write_cache", "off"))
+	for _, r := range rows {
+		assert.Equal(t, map[string]string{"nvme0n1": "on", "sda": "off"}[r.Name], r.Effective, "%+v", r)
+	}
+	assert.True(t, m.DriveCache("nvme0n1"))
+	m.SetDriveCache("nvme0n1", false) // by itself
+	moved, err := k.Check(ctx)
+	require.NoError(t, err)
+	assert.Len(t, moved, 1)
+	id := string(m.Device("nvme0n1").Identity)
+	var not *NotRestoredError
+	require.ErrorAs(t, k.Close(), &not)
+	require.Len(t, not.Members, 1)
+	assert.Equal(t, id, not.Members[0].Key())
+	assert.ErrorContains(t, not, "NOT RESTORED")
+	require.Len(t, not.Members[0].ByHand, 1)
+	assert.Contains(t, not.Members[0].ByHand[0], "nvme set-feature")
+	require.ErrorAs(t, <-k.served, &not)
+	assert.True(t, m.DriveCache("sda"))
+	for range 2 {
+		all := restore(t, m.Host(), state, RestoreOptions{})
+		assert.Equal(t, 5, RestoreExit(all))
+		assert.Equal(t, []string{id}, entries(t, state))
+	}
+}
+
 func TestUnsupportedIsNoFailure(t *testing.T) {
 	m, k, _ := machine(t, Options{}, systest.Disk{Name: "nvme0n1", WriteCache: true}, disk("sda"))
 	rows := k.apply(t, []sysfs.Setting{{Knob: "queue_depth", Level: "4"}, {Knob: "max_sectors_kb", Level: "8"}})

@@ -161,3 +161,19 @@ func TestFlushByName(t *testing.T) {
 	require.NoError(t, k.Flush(ctx))
 	assert.Len(t, m.Commands(), 3)
 }
+
+// A USB bridge is asked about its cache only where the cache is to be set: the question makes some of them hang.
+func TestUSBBridgeIsNotAskedForNothing(t *testing.T) {
+	ctx := context.Background()
+	m, k, _ := machine(t, Options{}, systest.Disk{Name: "sda", Transport: "usb", SAT: true, WriteCache: true})
+	m.Forget()
+	k.apply(t, set("max_sectors_kb", "64"))
+	_, err := k.Restore(ctx)
+	require.NoError(t, err)
+	assert.Empty(t, m.Commands())
+	rows := k.apply(t, set("write_cache", "off"))
+	assert.Equal(t, "off", rows[0].Effective, rows[0].Err)
+	_, err = k.Restore(ctx)
+	require.NoError(t, err)
+	assert.True(t, m.DriveCache("sda"))
+}
