@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"os/exec"
@@ -57,7 +59,9 @@ func (l *lab) buildProject(ctx context.Context, root string) (string, error) {
 	if _, err := os.Stat(filepath.Join(root, "cmd", "qdsweep")); err != nil {
 		return "", err
 	}
-	binary := filepath.Join(l.cache, "bin", "qdsweep")
+	sum := sha256.Sum256([]byte(root))
+	// Each tree has its own: another's may be built while this one waits for the lab.
+	binary := filepath.Join(l.cache, "bin", hex.EncodeToString(sum[:6]), "qdsweep")
 	return binary, goStatic(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./cmd/qdsweep")
 }
 
