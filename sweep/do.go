@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"qdsweep/sweep/keeper"
 	"qdsweep/sweep/results"
+	"qdsweep/sysfs"
 	"qdsweep/workload"
 )
 
@@ -26,14 +28,17 @@ func (s *Sweep) do(ctx context.Context, r Run) error {
 	ctx, stop := s.underKeeper(ctx)
 	defer stop()
 	t := s.begin(r)
-	s.gate(ctx, t)                 // 1
-	s.apply(ctx, t)                // 2, 3: the keeper snapshots, journals, applies and reads back
+	s.stand(ctx, t) // what is built stands
+	s.gate(ctx, t)  // 1
+	s.apply(ctx, t) // 2, 3: the keeper snapshots, journals, applies and reads back
+	s.lookBefore(ctx, t)
 	for _, spec := range t.specs { // 4
 		s.prepare(ctx, t, spec)
 		s.work(ctx, t, spec)
 	}
 	s.drain(ctx, t)    // 5
 	s.readBack(ctx, t) // 6
+	s.lookBehind(ctx, t)
 	s.restore(t)       // 7: whatever happened before, and not interruptible
 	return s.append(t) // 8
 }
@@ -53,7 +58,7 @@ func (s *Sweep) underKeeper(ctx context.Context) (context.Context, func()) {
 }
 
 func (s *Sweep) begin(r Run) *transaction {
-	t := &transaction{run: r, set: r.Cell.Settings(), started: time.Now(), mono: workload.Monotonic(), skipped: r.Skip}
+	t := &transaction{run: r, at: s.holdOf(r), set: r.Cell.Settings(), started: time.Now(), mono: workload.Monotonic(), skipped: r.Skip}
 	specs, err := r.Cell.Specs(s.plan.Profile.Workloads)
 	if err != nil { // the plan has checked every cell
 		t.fail(nil, results.Error.With(err.Error()))
@@ -78,18 +83,23 @@ func (s *Sweep) gate(ctx context.Context, t *transaction) {
 			return
 		}
 	}
-	if err := s.waitForResync(ctx); err != nil {
+	if err := s.waitForResync(ctx, t.at); err != nil {
 		t.end = err
 		return
 	}
 	t.until = time.Now().Add(s.timeout()) // the wait is bounded by itself, and is none of the run's time
-	refusals, err := s.host.Recheck(ctx, s.plan.Targets[0].Stack, s.intent())
+	refusals, err := s.host.Recheck(ctx, t.at.stack, s.intent(t.at))
+	s.refused(ctx, t, refusals, err)
+}
+
+// refused gives the target up where the gate refuses it, or could not look.
+func (s *Sweep) refused(ctx context.Context, t *transaction, refusals []sysfs.Refusal, err error) {
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		t.end = cause // a signal, or a dead keeper, says nothing of the target
 	} else if err != nil {
-		t.end = &errEnd{fmt.Sprintf("check the target before a run: %v", err)}
+		t.end = &errEnd{reason: fmt.Sprintf("check the target before a run: %v", err)}
 	} else if len(refusals) > 0 {
-		t.end = &errEnd{(&RefusedError{Refusals: refusals}).Error()}
+		t.end = &errEnd{reason: (&RefusedError{Refusals: refusals}).Error()}
 	}
 }
 
@@ -103,7 +113,7 @@ func (s *Sweep) apply(ctx context.Context, t *transaction) {
 	if s.plan.Profile.Unsupported == Record {
 		apply = s.keeper.Apply // what a device has not got is left out, and the run done all the same
 	}
-	applied, err := apply(ctx, orders(s.plan.Targets[0].Stack, t.set))
+	applied, err := apply(ctx, orders(t.at.stack, t.set))
 	t.applied = applied
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -153,15 +163,15 @@ func (s *Sweep) prepare(ctx context.Context, t *transaction, spec workload.Spec)
 		return
 	}
 	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: "settle"})
-	err := s.quiesce(ctx)
+	err := s.quiesce(ctx, t.at)
 	if err == nil {
-		err = s.dropCache(ctx)
+		err = s.dropCache(ctx, t.at)
 	}
 	if err != nil {
 		s.problem(ctx, t, &spec, err, "prepare")
 		return
 	}
-	rested, err := s.rest(ctx, s.plan.Profile.Settle)
+	rested, err := s.rest(ctx, t.at, s.plan.Profile.Settle)
 	if err != nil {
 		s.problem(ctx, t, &spec, err, "prepare")
 		return
@@ -179,18 +189,21 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: spec.Name})
 	wctx, cancel := context.WithDeadlineCause(ctx, t.until, errTimeout)
 	defer cancel()
-	o := observe(s.names, s.probes)
-	found, err := s.worker.Run(wctx, spec, s.target(), s.seedOf(t.run, spec))
+	before := tallies(t.at.shares, true)
+	o := observe(t.at.names, t.at.probes)
+	found, err := s.worker.Run(wctx, spec, s.target(t.at), s.seedOf(t.run, spec))
 	o.finish()
+	others := foreign(t.at.shares, before, tallies(t.at.shares, false))
+	celsius, warm := s.temperature(ctx, t.at)
 	for _, r := range found {
 		if r.Err != "" {
 			t.failPhase(&spec, r)
 			if r.Lost {
-				s.lost = fmt.Sprintf("%s is lost: %s", s.plan.Targets[0].Stack.Target, r.Err)
+				s.end(t.at, fmt.Sprintf("%s is lost: %s", t.at.stack.Target, r.Err))
 			}
 			continue
 		}
-		t.phases = append(t.phases, phase{spec: spec, result: r, seen: o.summarise(r.Window, found...)})
+		t.phases = append(t.phases, phase{spec, r, o.summarise(r.Window, found...), others, celsius, warm})
 	}
 	if err != nil {
 		s.problem(wctx, t, &spec, err, "work")
@@ -206,7 +219,7 @@ func (s *Sweep) problem(ctx context.Context, t *transaction, spec *workload.Spec
 	switch {
 	case errors.Is(err, workload.ErrStuck):
 		t.fail(spec, results.StuckInKernel.With("the worker was still there 10 s after SIGKILL"))
-		s.lost = fmt.Sprintf("%s: a request is stuck in the kernel", s.plan.Targets[0].Stack.Target)
+		s.end(t.at, fmt.Sprintf("%s: a request is stuck in the kernel", t.at.stack.Target))
 	case errors.Is(cause, errTimeout):
 		t.fail(spec, results.Timeout.With(fmt.Sprintf("the run took longer than %v", s.timeout())))
 	case cause == nil && s.keeperDead(): // and the context is about to end for it
@@ -226,14 +239,14 @@ func (s *Sweep) problem(ctx context.Context, t *transaction, spec *workload.Spec
 
 // drain writes what the run left dirty while its settings are still in force. An abandoned run is not drained: it is restored at once.
 func (s *Sweep) drain(ctx context.Context, t *transaction) {
-	if t.end != nil || !t.touched && len(t.phases) == 0 || s.lost != "" {
+	if t.end != nil || !t.touched && len(t.phases) == 0 || t.at.ended != "" {
 		return
 	}
 	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: "drain"})
 	began := time.Now()
-	err := s.quiesce(ctx)
+	err := s.quiesce(ctx, t.at)
 	if err == nil {
-		err = s.drained(ctx, s.timeout())
+		err = s.drained(ctx, t.at, s.timeout())
 	}
 	if err == nil {
 		t.drain, t.drained = time.Since(began), true
@@ -248,7 +261,7 @@ func (s *Sweep) drain(ctx context.Context, t *transaction) {
 
 // readBack looks whether a setting moved while the workload ran: by an error handler, udev, tuned or a colleague.
 func (s *Sweep) readBack(ctx context.Context, t *transaction) {
-	if t.end != nil || !t.touched || s.lost != "" {
+	if t.end != nil || !t.touched || t.at.ended != "" {
 		return
 	}
 	moved, err := s.keeper.Check(ctx)
@@ -281,33 +294,41 @@ func (s *Sweep) restore(t *transaction) {
 	if dead {
 		put, err = s.reviveKeeper() // when the rows are measured the run counts all the same
 	}
-	s.left(t, put, err)
+	t.restored = s.left(t.at, t.touched, put, err)
 }
 
-// left notes what restoring left of the members. Where it gave no answer it is not known of any: that is said, and is no "as it was".
-func (s *Sweep) left(t *transaction, put []keeper.Restored, err error) {
-	known := map[string]bool{}
+// left notes what restoring left of the members, and says whether all is as it was. Where there was no answer it is not known of any: that is said, and is
+// no "as it was". A member that is not as it was gets no further run, on any target.
+func (s *Sweep) left(h *hold, touched bool, put []keeper.Restored, err error) (restored bool) {
+	known, own := map[string]bool{}, map[string]bool{}
+	for _, d := range h.stack.Settable() {
+		own[d.Name] = true
+	}
+	restored = true
 	for _, p := range put {
 		known[p.Name] = true
+		// A keeper tries what it could not put back again with each restore: its last word counts.
+		s.unrestored = slices.DeleteFunc(s.unrestored, func(r keeper.Restored) bool { return r.Name == p.Name })
 		if p.Err != "" {
-			t.restored = false
+			restored = restored && !own[p.Name]
 			s.unrestored = append(s.unrestored, p)
+			s.endMember(p.Name, "a setting of "+p.Name+" could not be restored")
 		}
 	}
 	var named *keeper.NotRestoredError
 	if err == nil || errors.As(err, &named) {
-		return
+		return restored
 	}
-	if !t.touched {
-		s.orphaned = err // all was as it was before this run
-		return
+	s.orphaned = err // no run goes on without a keeper
+	if !touched {
+		return restored // all was as it was before
 	}
-	t.restored = false
-	for _, m := range s.plan.Targets[0].Stack.Members {
+	for _, m := range h.stack.Settable() {
 		if !known[m.Name] {
 			s.unrestored = append(s.unrestored, keeper.Restored{Member: m.Identity, Name: m.Name, Err: fmt.Sprintf("whether it is as it was is not known: %v", err)})
 		}
 	}
+	return false
 }
 
 // restorePatience is longer than the keeper itself gives to drives, so that it is the keeper who says which did not answer.
@@ -322,7 +343,7 @@ func (s *Sweep) restorePatience() time.Duration {
 func (s *Sweep) append(t *transaction) error {
 	if t.end != nil {
 		s.event(Event{Kind: RunAbandoned, Run: t.run, Reason: t.end.Error()})
-		return errors.Join(t.end, s.stopped())
+		return errors.Join(t.end, s.orphaned)
 	}
 	rows := s.rows(t)
 	if err := s.file.Append(rows); err != nil {
@@ -330,18 +351,5 @@ func (s *Sweep) append(t *transaction) error {
 	}
 	s.count(results.RunStatus(rows))
 	s.event(Event{Kind: RunEnded, Run: t.run, Rows: rows, Took: time.Since(t.started)})
-	return s.stopped()
-}
-
-// stopped says why no further run may begin, nil when one may.
-func (s *Sweep) stopped() error {
-	switch {
-	case len(s.unrestored) > 0:
-		return &errEnd{"a setting could not be restored"}
-	case s.orphaned != nil:
-		return s.orphaned
-	case s.lost != "":
-		return &errEnd{s.lost}
-	}
-	return nil
+	return s.orphaned
 }

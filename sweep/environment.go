@@ -23,7 +23,7 @@ type start struct {
 
 func (s *Sweep) recordEnvironment() error {
 	return s.out.saveJSON("environment.json", []start{{Sweep: s.id, Started: time.Now(), Version: s.opt.Version, Command: os.Args, Host: s.hostname,
-		Seed: s.plan.Profile.Seed, Machine: s.host.Environment(s.plan.Targets[0].Stack)}}, 0o644)
+		Seed: s.plan.Profile.Seed, Machine: s.host.Environment(s.plan.together())}}, 0o644)
 }
 
 // consent is consent.json: what the command line allowed, and what it was given for. It is 0600: a list of what may be overwritten is nobody else's business.
@@ -33,8 +33,8 @@ type consent struct {
 	Allow   []string    `json:"allow,omitempty"`
 	Target  string      `json:"target"`
 	Members []consented `json:"members"`
-	// What was on the target before the first write. Later the target carries what the workloads wrote, which says nothing any more.
-	Contents *sysfs.Contents `json:"contents,omitempty"`
+	// What was on each device before the first write, by name. Later they carry what the workloads wrote, which says nothing any more.
+	Contents map[string]sysfs.Contents `json:"contents,omitempty"`
 }
 
 type consented struct {
@@ -44,22 +44,25 @@ type consented struct {
 }
 
 func (s *Sweep) recordConsent(ctx context.Context) error {
-	c := consent{Sweep: s.id, Erase: s.opt.Erase, Target: s.plan.Targets[0].Stack.Target}
+	c := consent{Sweep: s.id, Erase: s.opt.Erase, Target: s.plan.together().Target}
 	for thing, yes := range s.opt.Allow {
 		if yes {
 			c.Allow = append(c.Allow, thing)
 		}
 	}
 	sort.Strings(c.Allow)
-	for _, m := range s.plan.Targets[0].Stack.Members {
+	for _, m := range s.plan.Members() {
 		c.Members = append(c.Members, consented{m.Name, string(m.Identity), m.Bytes})
 	}
-	if s.plan.Writes() && s.plan.Targets[0].Stack.Directory == "" {
-		found, err := s.host.Contents(ctx, s.plan.Targets[0].Stack.Device)
+	for _, d := range s.plan.overwritten() {
+		found, err := s.host.Contents(ctx, d)
 		if err != nil {
-			return fmt.Errorf("record what is on %s before it is overwritten: %w", s.plan.Targets[0].Stack.Device.Path, err)
+			return fmt.Errorf("record what is on %s before it is overwritten: %w", d.Path, err)
 		}
-		c.Contents = &found
+		if c.Contents == nil {
+			c.Contents = map[string]sysfs.Contents{}
+		}
+		c.Contents[d.Name] = found
 	}
 	if err := s.out.saveJSON("consent.json", c, 0o600); err != nil {
 		return fmt.Errorf("record the consent: %w", err)

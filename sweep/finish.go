@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ func (s *Sweep) finished(out *Outcome) {
 		bad[u.Name] = true
 	}
 	var devices []left
-	for _, m := range s.plan.Targets[0].Stack.Members {
+	for _, m := range s.settled() {
 		if bad[m.Name] {
 			devices = append(devices, left{name: m.Name})
 			continue
@@ -33,6 +34,22 @@ func (s *Sweep) finished(out *Outcome) {
 		}
 	}
 	out.Settings = leftSentences(devices)
+}
+
+// settled are the devices whose settings the sweep has changed and put back: members, and arrays and mappings that were there before.
+func (s *Sweep) settled() []sysfs.Device {
+	all := s.plan.Members()
+	for _, t := range s.plan.Targets {
+		if t.Built() {
+			continue
+		}
+		for _, d := range t.Stack.Settable() {
+			if !slices.ContainsFunc(all, func(have sysfs.Device) bool { return have.Name == d.Name }) {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
 }
 
 // settingNames are the knobs that the sweep's axes set, in the order of applying.

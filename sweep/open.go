@@ -19,30 +19,34 @@ func (s *Sweep) open(ctx context.Context) error {
 	if err := checkOut(s.opt.Out); err != nil {
 		return err
 	}
-	stack, err := s.judgeEarly(ctx)
+	targets, err := s.judgeEarly(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.judgePlaces(stack); err != nil {
+	if err := s.judgePlaces(targets); err != nil {
 		return err
 	}
 	s.id = newSweepID(time.Now())
 	s.hostname, _ = os.Hostname()
-	if err := s.startKeeper(ctx, stack); err != nil {
+	if err := s.startKeeper(ctx, targets); err != nil {
 		return err
 	}
 	// Only now, under the locks, is what reads on the members theirs: before, it may have been what another sweep had set.
 	if s.plan, err = s.newPlan(ctx); err != nil {
 		return err
 	}
-	if err := s.sameMembers(stack); err != nil {
+	if err := s.sameMembers(targets); err != nil {
 		return err
 	}
 	s.audit.Planned = s.plan.Count()
 	if err := s.judge(ctx); err != nil {
 		return err
 	}
-	waited, err := s.claimTarget(ctx)
+	s.makeHolds()
+	if err := s.resolveParts(); err != nil {
+		return err
+	}
+	waited, err := s.claimAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,33 +55,45 @@ func (s *Sweep) open(ctx context.Context) error {
 			return err
 		}
 	}
+	s.watchKernel()
 	if err := s.openFolder(ctx); err != nil {
-		return err
-	}
-	if s.names, s.probes, err = openProbes(s.plan.Targets[0].Stack.Members); err != nil {
 		return err
 	}
 	if err := s.startWorker(ctx); err != nil {
 		return err
 	}
-	return s.layOut(ctx)
+	for _, h := range s.holds {
+		if h.target.Built() {
+			continue
+		}
+		if err := h.watchMembers(); err != nil {
+			return err
+		}
+		if err := s.layOut(ctx, h); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// sameMembers refuses when the target came to lie on other disks while we waited for the first ones: those are locked, these would be set.
-func (s *Sweep) sameMembers(locked sysfs.Stack) error {
-	names := func(stack sysfs.Stack) string {
+// sameMembers refuses when a target came to lie on other disks while we waited for the first ones: those are locked, these would be set.
+func (s *Sweep) sameMembers(locked []*Target) error {
+	names := func(targets []*Target) string {
+		var claimed []keeper.Member
+		for _, t := range targets {
+			claimed = addMembers(claimed, t.Stack)
+		}
 		var all []string
-		for _, m := range members(stack) {
+		for _, m := range claimed {
 			all = append(all, m.Name+" ("+m.Key()+")")
 		}
-		slices.Sort(all)
 		return strings.Join(all, ", ")
 	}
-	was, now := names(locked), names(s.plan.Targets[0].Stack)
+	was, now := names(locked), names(s.plan.Targets)
 	if was == now {
 		return nil
 	}
-	return &RefusedError{[]sysfs.Refusal{{Device: s.plan.Targets[0].Stack.Target, Reason: fmt.Sprintf("lay on %s and lies on %s now", was, now), Fix: "type it again, if that is meant"}}}
+	return &RefusedError{[]sysfs.Refusal{{Device: s.plan.together().Target, Reason: fmt.Sprintf("lay on %s and lies on %s now", was, now), Fix: "type it again, if that is meant"}}}
 }
 
 func (s *Sweep) newPlan(ctx context.Context) (*Plan, error) {
@@ -86,30 +102,32 @@ func (s *Sweep) newPlan(ctx context.Context) (*Plan, error) {
 
 // judgeEarly refuses what can be refused before anything is made, with all reasons at once, and finds the target. A plan that fails on this machine is no
 // reason yet: a sweep that has the members may have set what it fails on.
-func (s *Sweep) judgeEarly(ctx context.Context) (sysfs.Stack, error) {
+func (s *Sweep) judgeEarly(ctx context.Context) ([]*Target, error) {
 	plan, err := s.newPlan(ctx)
 	var notHere *NotHere
 	switch {
 	case err == nil:
 		s.plan = plan
-		return plan.Targets[0].Stack, s.judge(ctx)
+		return plan.Targets, s.judge(ctx)
 	case !errors.As(err, &notHere):
-		return sysfs.Stack{}, err
+		return nil, err
 	case s.host.Live() && os.Geteuid() != 0:
-		return sysfs.Stack{}, err // whoever has the members, this user may not claim them
+		return nil, err // whoever has the members, this user may not claim them
 	}
-	stack, resolveErr := s.profile.resolve(s.host)
+	targets, resolveErr := s.profile.resolveTargets(s.host)
 	if resolveErr != nil {
-		return stack, resolveErr
+		return nil, resolveErr
 	}
-	if len(stack.Members) == 0 {
-		return stack, err
+	for _, t := range targets {
+		if len(t.Stack.Members) == 0 {
+			return nil, err
+		}
 	}
-	return stack, nil
+	return targets, nil
 }
 
-// intent is what this sweep wants to do with the target, for the safety gate.
-func (s *Sweep) intent() sysfs.Intent {
+// intent is what this sweep wants to do with a target, or with each of them (nil), for the safety gate.
+func (s *Sweep) intent(h *hold) sysfs.Intent {
 	in := sysfs.Intent{Write: s.plan.Writes(), Erase: s.opt.Erase, SharedDisk: s.opt.Allow["shared-disk"], NeedKnobs: s.plan.NeedsKnobs(), OwnPIDs: []int{os.Getpid()}}
 	if s.keeper != nil {
 		in.OwnPIDs = append(in.OwnPIDs, s.keeper.PID())
@@ -117,11 +135,14 @@ func (s *Sweep) intent() sysfs.Intent {
 	if s.worker != nil {
 		in.OwnPIDs = append(in.OwnPIDs, s.worker.PID())
 	}
+	if h != nil {
+		in.Siblings = s.siblings(h)
+	}
 	return in
 }
 
 func (s *Sweep) judge(ctx context.Context) error {
-	refusals, notes, err := s.host.Judge(ctx, s.plan.Targets[0].Stack, s.intent())
+	refusals, notes, err := s.plan.judgeTargets(ctx, s.host, s.intent(nil))
 	if err != nil {
 		return err
 	}
@@ -133,7 +154,7 @@ func (s *Sweep) judge(ctx context.Context) error {
 }
 
 // judgePlaces refuses to keep the journal or the rows where a power loss, or our own writes, would take them.
-func (s *Sweep) judgePlaces(stack sysfs.Stack) error {
+func (s *Sweep) judgePlaces(targets []*Target) error {
 	var refusals []sysfs.Refusal
 	for _, place := range []struct{ what, dir, flag string }{{"the state folder", s.opt.StateDir, "--state-dir"}, {"the output folder", s.opt.Out, "--out"}} {
 		dir, err := filepath.Abs(place.dir)
@@ -158,7 +179,9 @@ func (s *Sweep) judgePlaces(stack sysfs.Stack) error {
 			continue // no block device below it: not one of ours
 		}
 		for _, m := range below.Members {
-			if slices.ContainsFunc(stack.Members, func(d sysfs.Device) bool { return d.Name == m.Name }) {
+			if slices.ContainsFunc(targets, func(t *Target) bool {
+				return slices.ContainsFunc(t.Stack.Members, func(d sysfs.Device) bool { return d.Name == m.Name })
+			}) {
 				refusals = append(refusals, sysfs.Refusal{Device: m.Name, Reason: fmt.Sprintf("%s %s is on this disk, which the sweep measures: its own writes would be in the figures", place.what, dir),
 					Fix: fmt.Sprintf("name a folder on another disk with %s, or accept it with --allow shared-disk", place.flag)})
 			}
@@ -176,14 +199,17 @@ func (s *Sweep) close() error {
 	if s.worker != nil {
 		s.worker.Close()
 	}
-	if s.claim.dir != nil {
-		errs = append(errs, s.removeFolder())
+	for _, h := range s.holds {
+		if h.standing == nil {
+			errs = append(errs, s.letGo(h))
+			continue
+		}
+		s.strike(h) // what is left of it is in unrestored
 	}
-	if s.claim.node != nil {
-		// The last close of a device writes what is dirty. One that does not answer must not keep us.
-		_ = bounded(context.Background(), claimPatience, s.claim.node.Close)
+	s.dropParts()
+	if s.kernelLog != nil {
+		errs = append(errs, s.kernelLog.Close())
 	}
-	closeProbes(s.probes)
 	if s.keeper != nil {
 		var named *keeper.NotRestoredError // what it names is in unrestored already
 		err := s.keeper.Close()

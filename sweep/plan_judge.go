@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"qdsweep/sysfs"
@@ -12,15 +11,9 @@ import (
 // does not end in a refusal at night. The answers are in Refused and Notes, and are shown by Text and JSON. It changes nothing.
 func (p *Plan) Judge(ctx context.Context, h sysfs.Host, o PlanOptions) error {
 	in := sysfs.Intent{Write: p.Writes(), Erase: o.Erase, SharedDisk: o.Allow["shared-disk"], NeedKnobs: p.NeedsKnobs()}
-	p.Refused, p.Notes = nil, nil
-	for _, t := range p.Targets {
-		refused, notes, err := h.Judge(ctx, t.Stack, in)
-		if err != nil {
-			return fmt.Errorf("judge whether %s may be swept: %w", t.Stack.Target, err)
-		}
-		p.Refused, p.Notes = append(p.Refused, refused...), append(p.Notes, notes...)
-	}
-	return nil
+	var err error
+	p.Refused, p.Notes, err = p.judgeTargets(ctx, h, in)
+	return err
 }
 
 // textEnd says what `run` would refuse, and what to type.

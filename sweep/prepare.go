@@ -17,31 +17,31 @@ const restStep = 20 * time.Millisecond
 
 // syncTarget makes the target's own dirty pages durable: fsync of the device node, syncfs of the directory's file system. Never a global
 // sync, which would wait for every other disk of the machine.
-func (s *Sweep) syncTarget(ctx context.Context) error {
+func (s *Sweep) syncTarget(ctx context.Context, h *hold) error {
 	return bounded(ctx, s.timeout(), func() error {
-		if s.claim.dir != nil {
-			if err := unix.Syncfs(int(s.claim.dir.Fd())); err != nil {
-				return fmt.Errorf("syncfs %s: %w", s.claim.dir.Name(), err)
+		if h.dir != nil {
+			if err := unix.Syncfs(int(h.dir.Fd())); err != nil {
+				return fmt.Errorf("syncfs %s: %w", h.dir.Name(), err)
 			}
 			return nil
 		}
-		if err := s.claim.node.Sync(); err != nil {
-			return fmt.Errorf("fsync %s: %w", s.plan.Targets[0].Stack.Device.Path, err)
+		if err := h.node.Sync(); err != nil {
+			return fmt.Errorf("fsync %s: %w", h.stack.Device.Path, err)
 		}
 		return nil
 	})
 }
 
 // dropCache drops the target's clean pages, so that a buffered read reads the drive.
-func (s *Sweep) dropCache(ctx context.Context) error {
-	return bounded(ctx, s.timeout(), s.dropPages)
+func (s *Sweep) dropCache(ctx context.Context, h *hold) error {
+	return bounded(ctx, s.timeout(), h.dropPages)
 }
 
-func (s *Sweep) dropPages() error {
-	if s.claim.dir == nil {
-		return unix.Fadvise(int(s.claim.node.Fd()), 0, 0, unix.FADV_DONTNEED)
+func (h *hold) dropPages() error {
+	if h.dir == nil {
+		return unix.Fadvise(int(h.node.Fd()), 0, 0, unix.FADV_DONTNEED)
 	}
-	return filepath.WalkDir(s.claim.dir.Name(), func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(h.dir.Name(), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -55,11 +55,11 @@ func (s *Sweep) dropPages() error {
 }
 
 // quiesce brings the target and its members to rest: sync, FLUSH in the drives, nothing in flight.
-func (s *Sweep) quiesce(ctx context.Context) error {
-	if err := s.syncTarget(ctx); err != nil {
+func (s *Sweep) quiesce(ctx context.Context, h *hold) error {
+	if err := s.syncTarget(ctx, h); err != nil {
 		return err
 	}
-	if err := s.keeper.Flush(ctx); err != nil {
+	if err := s.keeper.Flush(ctx, addMembers(nil, h.stack)...); err != nil {
 		return fmt.Errorf("flush the drives' caches: %w", err)
 	}
 	return nil
@@ -67,15 +67,15 @@ func (s *Sweep) quiesce(ctx context.Context) error {
 
 // rest waits until no member has had anything in flight, nor completed anything, for settle. It gives up after 10 × settle + 10 s
 // (design section 4): a machine that never rests still gets its night, with rows that say so.
-func (s *Sweep) rest(ctx context.Context, settle time.Duration) (atRest bool, err error) {
+func (s *Sweep) rest(ctx context.Context, h *hold, settle time.Duration) (atRest bool, err error) {
 	limit := time.Now().Add(10*settle + 10*time.Second)
 	quiet := time.Now()
-	last := s.counters()
+	last := h.counters()
 	for {
 		if err := ctx.Err(); err != nil {
 			return false, context.Cause(ctx)
 		}
-		now := s.counters()
+		now := h.counters()
 		if now.inFlight != 0 || now.completed != last.completed {
 			quiet, last = time.Now(), now
 		} else if time.Since(quiet) >= settle {
@@ -95,8 +95,8 @@ type counters struct {
 	completed uint64
 }
 
-func (s *Sweep) counters() (c counters) {
-	for _, p := range s.probes {
+func (h *hold) counters() (c counters) {
+	for _, p := range h.probes {
 		if st, err := p.Stat(); err == nil {
 			c.inFlight += st.InFlight
 			c.completed += st.ReadIOs + st.WriteIOs
@@ -106,11 +106,11 @@ func (s *Sweep) counters() (c counters) {
 }
 
 // drained waits until nothing is in flight on any member, at most limit.
-func (s *Sweep) drained(ctx context.Context, limit time.Duration) error {
+func (s *Sweep) drained(ctx context.Context, h *hold, limit time.Duration) error {
 	until := time.Now().Add(limit)
-	for s.counters().inFlight != 0 {
+	for h.counters().inFlight != 0 {
 		if time.Now().After(until) {
-			return fmt.Errorf("%d requests still in flight after %v", s.counters().inFlight, limit)
+			return fmt.Errorf("%d requests still in flight after %v", h.counters().inFlight, limit)
 		}
 		if err := pause(ctx, restStep); err != nil {
 			return err

@@ -2,21 +2,27 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"qdsweep/sweep/keeper"
 	"qdsweep/sysfs"
 	"qdsweep/workload"
 )
 
-// startKeeper starts the settings process and has it lock the members.
-func (s *Sweep) startKeeper(ctx context.Context, stack sysfs.Stack) error {
+// startKeeper starts the settings process and has it lock every device that the sweep may set.
+func (s *Sweep) startKeeper(ctx context.Context, targets []*Target) error {
 	var err error
 	if s.keeper, err = s.newKeeper(ctx); err != nil {
 		return err
 	}
-	return s.keeper.Claim(ctx, members(stack), s.opt.Wait)
+	var all []keeper.Member
+	for _, t := range targets {
+		all = addMembers(all, t.Stack)
+	}
+	return s.keeper.Claim(ctx, all, s.opt.Wait)
 }
 
 func (s *Sweep) newKeeper(ctx context.Context) (*keeper.Client, error) {
@@ -26,22 +32,34 @@ func (s *Sweep) newKeeper(ctx context.Context) (*keeper.Client, error) {
 	return keeper.Start(ctx, keeper.Options{StateDir: s.opt.StateDir, Sweep: s.id, Log: os.Stderr})
 }
 
-func members(stack sysfs.Stack) []keeper.Member {
-	var out []keeper.Member
-	for _, m := range stack.Members {
-		out = append(out, keeper.Member{Name: m.Name, Identity: m.Identity})
+// addMembers adds what a stack has that can be set: its members, and the arrays and mappings on them. Each counts once.
+func addMembers(all []keeper.Member, stack sysfs.Stack) []keeper.Member {
+	for _, d := range stack.Settable() {
+		if m := memberOf(d); !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// orders gives every device of the stack the settings that are made on it. One without any is recorded and compared all the same: a member's limit can
+// move the array's.
+func orders(stack sysfs.Stack, set []sysfs.Setting) []keeper.Order {
+	carried := map[string][]sysfs.Setting{}
+	for _, setting := range set {
+		knob, _ := sysfs.LookupKnob(setting.Knob)
+		for _, d := range stack.Carriers(knob) {
+			carried[d.Name] = append(carried[d.Name], setting)
+		}
+	}
+	var out []keeper.Order
+	for _, d := range stack.Settable() {
+		out = append(out, keeper.Order{Member: memberOf(d), Set: carried[d.Name]})
 	}
 	return out
 }
 
-// orders gives every member the same settings.
-func orders(stack sysfs.Stack, set []sysfs.Setting) []keeper.Order {
-	var out []keeper.Order
-	for _, m := range members(stack) {
-		out = append(out, keeper.Order{Member: m, Set: set})
-	}
-	return out
-}
+func memberOf(d sysfs.Device) keeper.Member { return keeper.Member{Name: d.Name, Identity: d.Identity} }
 
 // startWorker starts the worker. The keeper is told of each process before it gets work, also of one that replaces one that died between two runs.
 func (s *Sweep) startWorker(ctx context.Context) (err error) {
@@ -64,23 +82,23 @@ func (s *Sweep) dropWorker() {
 }
 
 // layOut makes the files of a directory target, once, at the original settings.
-func (s *Sweep) layOut(ctx context.Context) error {
-	if s.claim.dir == nil {
+func (s *Sweep) layOut(ctx context.Context, h *hold) error {
+	if h.dir == nil {
 		return nil
 	}
 	for _, w := range s.plan.Largest() {
 		s.note("laying out the files of %s", w.Name)
-		if err := s.worker.Prepare(ctx, w, s.target(), s.plan.Profile.Seed); err != nil {
-			return fmt.Errorf("lay out the files of %s in %s: %w", w.Name, s.claim.dir.Name(), err)
+		if err := s.worker.Prepare(ctx, w, s.target(h), s.plan.Profile.Seed); err != nil {
+			return fmt.Errorf("lay out the files of %s in %s: %w", w.Name, h.dir.Name(), err)
 		}
 	}
 	return nil
 }
 
 // target is what the worker is handed.
-func (s *Sweep) target() workload.Target {
-	d := s.plan.Targets[0].Stack.Device
-	return workload.Target{File: s.claim.node, Dir: s.claim.dir, Name: s.plan.Targets[0].Stack.Target, Bytes: d.Bytes, LogicalBlock: d.LogicalBlock}
+func (s *Sweep) target(h *hold) workload.Target {
+	d := h.stack.Device
+	return workload.Target{File: h.node, Dir: h.dir, Name: h.stack.Target, Bytes: d.Bytes, LogicalBlock: d.LogicalBlock}
 }
 
 func (s *Sweep) keeperDead() bool {
@@ -104,16 +122,28 @@ func (s *Sweep) reviveKeeper() ([]keeper.Restored, error) {
 	}
 	old.Close()
 	s.keeper = fresh
-	put, err := fresh.Recover(ctx)
-	if err != nil {
-		return put, err
+	put, recovered := fresh.Recover(ctx)
+	var named *keeper.NotRestoredError
+	if recovered != nil && !errors.As(recovered, &named) {
+		return put, recovered
 	}
-	if err := fresh.Claim(ctx, members(s.plan.Targets[0].Stack), claimPatience); err != nil {
+	if err := fresh.Claim(ctx, s.claimable(put), claimPatience); err != nil {
 		s.orphaned = fmt.Errorf("go on with another keeper after one died: %w", err)
-		return put, nil
+		return put, recovered
 	}
 	if s.worker != nil && fresh.Worker(ctx, s.worker.PID()) != nil {
 		s.dropWorker() // whatever killed the keeper took it, too
 	}
-	return put, nil
+	return put, recovered
+}
+
+// claimable is what another keeper takes over: everything but what could not be put back, which nobody may change again.
+func (s *Sweep) claimable(put []keeper.Restored) []keeper.Member {
+	var all []keeper.Member
+	for _, h := range s.holds {
+		all = addMembers(all, h.stack)
+	}
+	return slices.DeleteFunc(all, func(m keeper.Member) bool {
+		return slices.ContainsFunc(put, func(r keeper.Restored) bool { return r.Name == m.Name && r.Err != "" })
+	})
 }

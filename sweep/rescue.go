@@ -19,12 +19,12 @@ func (s *Sweep) keepElsewhere(rows []results.Row, cause error) error {
 		_, outErr := os.Stdout.Write(rescueText(rows))
 		err = errors.Join(err, outErr)
 		if outErr != nil {
-			return &errEnd{fmt.Sprintf("%v; the rows of run %s could be saved nowhere else and are lost: %v", cause, rows[0].Run, err)}
+			return &errEnd{reason: fmt.Sprintf("%v; the rows of run %s could be saved nowhere else and are lost: %v", cause, rows[0].Run, err), all: true}
 		}
 	}
 	s.count(results.RunStatus(rows))
 	s.rescued = path
-	return &errEnd{fmt.Sprintf("%v; the rows of run %s are in %s", cause, rows[0].Run, path)}
+	return &errEnd{reason: fmt.Sprintf("%v; the rows of run %s are in %s", cause, rows[0].Run, path), all: true}
 }
 
 func rescueText(rows []results.Row) []byte {

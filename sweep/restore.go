@@ -9,6 +9,7 @@ import (
 
 	"qdsweep/sweep/keeper"
 	"qdsweep/sysfs"
+	"qdsweep/sysfs/md"
 )
 
 // DefaultStateDir holds the journal and the locks.
@@ -25,11 +26,43 @@ func Restore(ctx context.Context, stateDir string, o keeper.RestoreOptions) (fou
 	}
 	defer k.Close()
 	found, err = k.RestoreJournal(ctx, o)
+	h := sysfs.NewHost("/")
+	for i := range found {
+		if found[i].Array != nil {
+			takeDown(ctx, h, k, &found[i])
+		}
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		// What the keeper has begun it ends, and Close waits for that; only waiting for a sweep is given up.
 		err = fmt.Errorf("%w; what was being put back is, or is still in the journal: sudo qdsweep restore --dry-run", cause)
 	}
 	return found, err
+}
+
+// takeDown takes down an array that a dead sweep left, whose lock the keeper holds; of a dry run it says what would be done. A keeper never takes arrays down.
+func takeDown(ctx context.Context, h sysfs.Host, k *keeper.Client, o *keeper.EntryOutcome) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeDownLimit)
+	defer cancel()
+	record := recordOf(*o.Array)
+	switch o.State {
+	case keeper.StateWouldRestore:
+		left, err := md.Look(ctx, h, record)
+		o.Notes = append(o.Notes, left...)
+		if err != nil {
+			o.Notes = append(o.Notes, err.Error())
+		}
+	case keeper.StateTakeDown:
+		did, err := md.TakeDown(ctx, h, record)
+		o.Notes = append(o.Notes, did...)
+		if err == nil {
+			err = k.Array(ctx, *o.Array, false)
+		}
+		if err != nil {
+			o.State, o.Reason, o.Next = keeper.StateFailed, err.Error(), "sudo qdsweep restore"
+			return
+		}
+		o.State, o.Next = keeper.StateRemoved, ""
+	}
 }
 
 // WriteRestored says of each journal entry what became of it, what state the drive is in, and what to type.

@@ -14,7 +14,7 @@ import (
 
 // ownColumns are the axes that have columns of their own in the CSV; the others share `axes`.
 func ownColumns() []string {
-	return []string{"raid_level", "device", "queue_depth", "write_cache", "max_sectors_kb"}
+	return []string{"raid_level", "queue_depth", "write_cache", "max_sectors_kb"}
 }
 
 // exercised is the share of the effective depth that must have been seen in the device, else the depth was not exercised (design section 7).
@@ -43,7 +43,10 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 	effective, differing := effectiveLevels(t)
 	remarks = append(remarks, differing...)
 	base := s.baseRow(t, effective)
-	degraded, syncing := s.arrays()
+	degraded, syncing := s.arrays(t.at)
+	if degraded != "" {
+		s.end(t.at, degraded)
+	}
 	if syncing != "" {
 		t.suspect = append(t.suspect, syncing)
 	}
@@ -59,7 +62,7 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 			continue
 		}
 		s.fill(&row, t, p)
-		suspect, remarks := slices.Clone(t.suspect), slices.Clone(remarks)
+		suspect, remarks := append(slices.Clone(t.suspect), p.foreign...), slices.Clone(remarks)
 		if reason, wrong := cached(p); wrong {
 			suspect = append(suspect, reason)
 		} else {
@@ -87,7 +90,7 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 				row.Errors = results.IntOf(r.Errors)
 			}
 		}
-		row.Status, row.Reason = results.Failed, results.JoinReasons(append([]string{t.failed.reason}, remarks...)...)
+		row.Status, row.Reason = results.Failed, results.JoinReasons(slices.Concat([]string{t.failed.reason}, t.suspect, remarks)...)
 		out = append(out, row)
 	case t.skipped != "":
 		row := base
@@ -98,8 +101,8 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 }
 
 // arrays says what became of the target's arrays while the run was on. Before it each was whole and at rest: the gate has seen to that.
-func (s *Sweep) arrays() (degraded, syncing string) {
-	for _, a := range s.host.Arrays(s.plan.Targets[0].Stack) {
+func (s *Sweep) arrays(h *hold) (degraded, syncing string) {
+	for _, a := range s.host.Arrays(h.stack) {
 		if a.Degraded > 0 {
 			degraded = results.Degraded.With(fmt.Sprintf("%s has lost %d of its %d members", a.Name, a.Degraded, a.Disks))
 		}
@@ -115,8 +118,8 @@ func (s *Sweep) baseRow(t *transaction, effective map[string]string) results.Row
 	level := func(axis string) string { v, _ := c.Get(axis); return v }
 	r := results.Row{
 		Schema: results.Schema, Sweep: s.id, Run: t.run.ID, Cell: c.String(), Replicate: t.run.Replicate, Attempt: max(t.run.Attempt, 1),
-		Started: t.started, Host: s.hostname, Kernel: s.host.KernelRelease(), Target: s.plan.Targets[0].Stack.Target,
-		RAIDLevel: level("raid_level"), Members: memberColumn(s.plan.Targets[0].Stack.Members),
+		Started: t.started, Host: s.hostname, Kernel: s.host.KernelRelease(), Target: t.at.stack.Target,
+		RAIDLevel: level("raid_level"), Members: memberColumn(t.at.stack.Members),
 		QueueDepth: level("queue_depth"), WriteCache: level("write_cache"), MaxSectorsKB: level("max_sectors_kb"),
 		QueueDepthEffective: effective["queue_depth"], WriteCacheEffective: effective["write_cache"], MaxSectorsKBEffective: effective["max_sectors_kb"],
 		Restored: t.restored,
@@ -282,6 +285,9 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 	}
 	if p.seen.enough && p.seen.counted {
 		r.QueuedDepth = results.NumOf(p.seen.queued)
+	}
+	if p.warm {
+		r.TemperatureC = results.NumOf(p.celsius)
 	}
 	if p.seen.anyRequest { // from counters, not from samples: as good in a short phase
 		r.ObservedRequestKB = results.NumOf(p.seen.requestKB)

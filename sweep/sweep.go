@@ -33,6 +33,7 @@ type Options struct {
 	// Results are for the CSV; tests fail its operations through them.
 	Results []results.Option
 
+	maker    maker         // of arrays; nil for mdadm. Tests have one that needs no kernel
 	patience time.Duration // with the keeper's restoring; 0 the real one. Tests have less
 }
 
@@ -53,14 +54,14 @@ type Sweep struct {
 
 	keeper *keeper.Client
 	worker *workload.Worker
-	claim  claim
-	names  []string
-	probes []probe
+	holds  []*hold
+	parts  []*part // what arrays are built from
+
+	kernelLog *sysfs.KernelLog // nil where it cannot be read
 
 	audit      results.Audit
 	unrestored []keeper.Restored // members that could not be put back
 	orphaned   error             // why there is no keeper any more, though everything was put back
-	lost       string            // why the target cannot be used any more
 	rescued    string            // where rows went that the output folder had no room for
 }
 
@@ -91,6 +92,7 @@ func Execute(ctx context.Context, p *Profile, h sysfs.Host, opt Options) (Outcom
 	if err := s.close(); err != nil {
 		out.Err = errors.Join(out.Err, err)
 	}
+	out.Unrestored = s.unrestored // what stood has been taken down only now
 	s.finished(&out)
 	return out, nil
 }
@@ -98,20 +100,34 @@ func Execute(ctx context.Context, p *Profile, h sysfs.Host, opt Options) (Outcom
 // maxKeeperDeaths is how often one run is begun again after its keeper died; then the sweep ends, for something kills keepers.
 const maxKeeperDeaths = 3
 
-// runs does the plan's runs in order until one ends the sweep. A signal ends it through ctx.
+// runs does the plan's runs in order until one ends the sweep, or none of its targets is left. A signal ends it through ctx.
 func (s *Sweep) runs(ctx context.Context) error {
 	for r := range s.plan.Runs() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if s.over() != "" {
+			break
+		}
+		if s.holdOf(r).ended != "" {
+			continue // remaining
+		}
 		deaths := 0
 		for {
 			r.Attempt = deaths + 1
 			err := s.do(ctx, r)
+			var end *errEnd
+			switch {
+			case errors.As(err, &end) && !end.all:
+				s.end(s.holdOf(r), end.reason)
+				err = s.orphaned
+			case errors.Is(err, keeper.ErrKeeperDied) && s.holdOf(r).ended != "":
+				err = s.orphaned
+			}
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, keeper.ErrKeeperDied) || s.stopped() != nil {
+			if !errors.Is(err, keeper.ErrKeeperDied) || s.orphaned != nil {
 				return err
 			}
 			if deaths++; deaths > maxKeeperDeaths {
@@ -119,6 +135,9 @@ func (s *Sweep) runs(ctx context.Context) error {
 			}
 			s.note("the keeper died; a new one put every setting back, and the run %s begins again", r.ID)
 		}
+	}
+	if over := s.endings(); over != "" {
+		return &errEnd{reason: over}
 	}
 	return nil
 }

@@ -55,7 +55,10 @@ type bench struct {
 	observe  func(Event)
 	results  []results.Option
 	allow    map[string]bool
-	deadline time.Duration // of one attribute write
+	erase    []string
+	maker    maker
+	start    func(context.Context) (*keeper.Client, error) // nil: b.keeper
+	deadline time.Duration                                 // of one attribute write
 	keepers  sync.WaitGroup
 }
 
@@ -107,7 +110,11 @@ func (b *bench) serve(conn *wire.Conn, j *keeper.Journal) (ended <-chan struct{}
 func (b *bench) execute(ctx context.Context) (Outcome, error) {
 	b.Helper()
 	defer b.keepers.Wait()
-	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Observe: b.observe, StartKeeper: b.keeper, Results: b.results})
+	start := b.start
+	if start == nil {
+		start = b.keeper
+	}
+	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker})
 }
 
 // run executes a sweep that is not refused.

@@ -12,13 +12,15 @@ import (
 // something do nothing, and what must happen all the same (restore) happens.
 type transaction struct {
 	run     Run
+	at      *hold // on what the run drives
 	specs   []workload.Spec
 	set     []sysfs.Setting
 	started time.Time
 	mono    int64 // CLOCK_MONOTONIC at started, ns: tells a step of the wall clock from time that passed
 	until   time.Time
 
-	touched  bool // something may have been changed: it has to be put back
+	touched  bool           // something may have been changed: it has to be put back
+	health   []sysfs.Health // of each member, once the settings were made
 	applied  []keeper.Applied
 	phases   []phase
 	failed   *failure // what makes the run's row failed
@@ -34,9 +36,12 @@ type transaction struct {
 
 // phase is a result of the workload with what the members were seen doing in its window.
 type phase struct {
-	spec   workload.Spec
-	result workload.Result
-	seen   summary
+	spec    workload.Spec
+	result  workload.Result
+	seen    summary
+	foreign []string // reasons: who else was at the members while the workload was
+	celsius float64  // of the hottest member, after the work
+	warm    bool     // a member says its temperature
 }
 
 // failure is why a run failed: the workload it happened in, nil before any, the reason for the row, and the phase's result where it got that far.
@@ -46,8 +51,11 @@ type failure struct {
 	result workload.Result
 }
 
-// errEnd ends the sweep (on this target) after the current run; its runs not reached are remaining.
-type errEnd struct{ reason string }
+// errEnd gives up the target, or all of them, after the current run; runs not reached are remaining.
+type errEnd struct {
+	reason string
+	all    bool
+}
 
 func (e *errEnd) Error() string { return e.reason }
 

@@ -89,3 +89,9 @@ func (h Host) EraseArgument(d Device) string {
 	}
 	return quote(fmt.Sprintf("%s:%d", strings.ReplaceAll(d.Name, "!", "/"), d.Bytes))
 }
+
+// UnusedErase is the note that an --erase argument names nothing. Of several targets each is judged by itself; who judges them all leaves out the notes of
+// what another one is named by.
+func UnusedErase(erase string) string {
+	return fmt.Sprintf("--erase %s names nothing that this sweep uses", quote(erase))
+}

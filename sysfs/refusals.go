@@ -124,7 +124,7 @@ func (h Host) judgeErase(ctx context.Context, s Stack, in Intent) (refusals []Re
 	device := s.Directory == ""
 	for _, e := range in.Erase {
 		if !device || h.consentOf(s.Device, e) == NotNamed {
-			notes = append(notes, fmt.Sprintf("--erase %s names nothing that this sweep uses", quote(e)))
+			notes = append(notes, UnusedErase(e))
 		}
 	}
 	if !in.Write || !device {
