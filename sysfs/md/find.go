@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"qdsweep/sysfs"
 )
@@ -176,19 +177,28 @@ func (f found) isMember(m machine, name string) bool {
 	return errors.Is(err, sysfs.ErrNoDevice)
 }
 
-// findSuperblocks reads each member's superblock.
+// findSuperblocks reads each member's superblock, all at once: drives may have to spin up.
 func (m machine) findSuperblocks(ctx context.Context, r Record, f *found) error {
-	for _, w := range f.members {
-		if w.device.Name == "" {
-			continue
+	type answer struct {
+		uuid string
+		err  error
+	}
+	answers := make([]answer, len(f.members))
+	var all sync.WaitGroup
+	for i, w := range f.members {
+		if w.device.Name != "" {
+			all.Go(func() { answers[i].uuid, answers[i].err = m.superblock(ctx, w.device) })
 		}
-		uuid, err := m.superblock(ctx, w.device)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			f.unseen = append(f.unseen, fmt.Errorf("the member %s cannot be read: %w", w.text(), err))
-		case sameUUID(uuid, r.UUID):
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for i, w := range f.members {
+		switch a := answers[i]; {
+		case a.err != nil:
+			f.unseen = append(f.unseen, fmt.Errorf("the member %s cannot be read: %w", w.text(), a.err))
+		case sameUUID(a.uuid, r.UUID):
 			f.superblocks = append(f.superblocks, w.device)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -98,23 +99,18 @@ func commandText(name string, args []string) string {
 	return strings.Join(append([]string{name}, args...), " ")
 }
 
-// reason is what a program wrote on standard error, in one line.
+// reason is what a program wrote on standard error, in one line. mkfs.xfs has its whole usage after it.
 func (s said) reason() string {
-	lines := strings.FieldsFunc(s.err, func(r rune) bool { return r == '\n' || r == '\r' })
-	if len(lines) > 12 {
-		lines = lines[len(lines)-12:]
+	text, _, _ := strings.Cut(s.err, "Usage:")
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
 	}
-	text := strings.Join(lines, "; ")
-	clean := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
-	if clean = strings.Join(strings.Fields(clean), " "); clean == "" {
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+	if len(lines) == 0 {
 		return ""
 	}
-	return ": " + clean
+	return ": " + strings.Join(lines[:min(len(lines), 8)], "; ")
 }
 
 // try runs a program with a deadline of its own. A failure says the whole command: it can be tried by hand.
@@ -152,12 +148,14 @@ func tools(level, fs string) []tool {
 }
 
 // Missing gives the programs that building these needs and that are not installed, each once, as "mdadm (apt install mdadm)".
-func Missing(specs []Spec) []string {
+func Missing(specs []Spec) []string { return missing(specs, findProgram) }
+
+func missing(specs []Spec, find func(string) (string, error)) []string {
 	var missing []string
 	seen := map[tool]bool{}
 	for _, s := range specs {
 		for _, t := range tools(s.Level, s.Filesystem) {
-			if _, err := findProgram(t.program); err != nil && !seen[t] {
+			if _, err := find(t.program); err != nil && !seen[t] {
 				missing = append(missing, fmt.Sprintf("%s (apt install %s)", t.program, t.pkg))
 			}
 			seen[t] = true
