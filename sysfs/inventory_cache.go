@@ -39,10 +39,17 @@ func cacheTable(infos []Info, note func(string) string) table {
 		}
 		k := d.Knobs["write_cache"]
 		by := k.By
-		if k.Value != "" && !k.Writable {
+		switch {
+		case k.Value != "" && !k.Writable:
 			by = "nothing" + cacheNote(k, note)
+		case d.Transport == "virtio":
+			by = "the host's " + by
 		}
-		row := []string{d.Name, cacheCell(d, note), orDash(k.Kernel), orDash(by)}
+		believes := k.Kernel
+		if strings.Contains(believes, ",") { // two places, two levels: the note that the drive's cell has says which
+			believes = "on and off"
+		}
+		row := []string{d.Name, cacheCell(d, note), orDash(believes), orDash(by)}
 		key := strings.Join(row[1:], "\x00")
 		if at, ok := lines[key]; ok {
 			t[at][0] += " " + d.Name
@@ -61,7 +68,10 @@ func cacheTable(infos []Info, note func(string) string) table {
 func cacheWhy(d Info) string {
 	k := d.Knobs["write_cache"]
 	var said []string
-	if k.Writable {
+	switch {
+	case k.Writable && d.Transport == "virtio":
+		said = append(said, "the host's cache mode, by "+k.By)
+	case k.Writable:
 		said = append(said, "in the drive, by "+k.By)
 	}
 	if k.Kernel != "" {

@@ -92,3 +92,25 @@ func TestABridgeThatOneMayNotAsk(t *testing.T) {
 	_, err := d.State(context.Background())
 	assert.ErrorIs(t, err, fs.ErrPermission, "that says nothing of the bridge")
 }
+
+// A stick that answers MODE SENSE with a header and nothing: kernels skip the page of many, for good reason.
+func TestAStickWithoutTheMode(t *testing.T) {
+	b := &bridge{}
+	b.do = func(c *sgio.Command) error {
+		if c.Name == "IDENTIFY DEVICE" {
+			c.Status, c.Sense = 2, []byte{0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0}
+			return nil
+		}
+		clear(c.Data)
+		c.Data[1] = 6
+		return nil
+	}
+	s, err := b.drive().State(context.Background())
+	require.NoError(t, err)
+	assert.Empty(t, s.Level, "zeros are not off")
+	assert.False(t, s.Switchable)
+	assert.Contains(t, s.Reason, "caching mode page is no use")
+	_, err = b.drive().Set(context.Background(), Off)
+	require.ErrorIs(t, err, ErrUnsupported)
+	assert.NotContains(t, b.sent, "MODE SELECT(10)")
+}
