@@ -4,7 +4,7 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build unit test race lint fuzz fuzz-short bench demo lab lab-full chaos clean go lab-tools
+.PHONY: help build unit test race lint fuzz fuzz-short bench demo lab lab-full chaos trees clean go lab-tools
 
 # The version comes from git, the date is the commit's: the same commit gives the same bytes.
 GIT     = git -c safe.directory='*'
@@ -75,6 +75,13 @@ lab-full: build lab-tools ## the lab tier with the long variants of chaos: an ho
 
 chaos: build lab-tools ## only these: kill main 100 times, crash it at 50 file operations, the keeper at every one (RUN=, QDSWEEP_SEED=)
 	QDSWEEP_CHAOS=long bin/qdlab test --timeout 3h --run '$(or $(RUN),(?i)kill|crash)' $(LAB)
+
+trees: build lab-tools ## capture the guests that unit tests look at anew (sysfs/testdata/trees), and write the goldens; look at these
+	for setup in sysfs/testdata/trees/*.sh; do
+		guest=$$(sed -n 's/^# Guest \([a-z]*\):.*/\1/p' "$$setup")
+		bin/qdlab capture --setup "$$setup" "$$guest" "$${setup%.sh}.tar.gz"
+	done
+	go test ./sysfs -run Captured -update
 
 clean: ## what make has built (not the lab's kernel in ~/.cache/qdsweep-lab)
 	rm -rf bin .cache demo bench

@@ -77,4 +77,11 @@ func guestMainCommandLine() *cobra.Command {
 	}
 }
 
+func byIDCommandLine() *cobra.Command {
+	return &cobra.Command{
+		Use: "by-id", Short: "in a guest: make the links of /dev/disk/by-id anew", Hidden: true, Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) { linkByID() },
+	}
+}
+
 func joined(words []string) string { return strings.Join(words, " ") }

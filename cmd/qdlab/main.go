@@ -81,6 +81,6 @@ Exit status: the command's own; 124 the guest was not done in time; 125 the lab 
 		SilenceErrors: true,
 	}
 	root.AddCommand(runCommandLine(), shellCommandLine(), guestsCommandLine(), testCommandLine(), demoCommandLine(), fetchCommandLine(), packagesCommandLine(),
-		guestMainCommandLine(), guestTestsCommandLine(), cutCommandLine())
+		guestMainCommandLine(), guestTestsCommandLine(), cutCommandLine(), captureCommandLine(), guestCaptureCommandLine(), byIDCommandLine())
 	return root
 }
