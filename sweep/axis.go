@@ -3,10 +3,10 @@ package sweep
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
+	"qdsweep/sweep/results"
 	"qdsweep/sysfs"
 )
 
@@ -70,10 +70,4 @@ func deviceLevel(name string) string {
 }
 
 // deviceOf is what deviceLevel was made of.
-func deviceOf(level string) string {
-	name, err := url.PathUnescape(level)
-	if err != nil { // no level of ours
-		return level
-	}
-	return name
-}
+func deviceOf(level string) string { return results.ParseLevel(level) }

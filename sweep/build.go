@@ -271,18 +271,10 @@ func (s *Sweep) maker() maker {
 
 // spec is how a target is built now, under an identity of its own.
 func (s *Sweep) spec(t *Target) md.Spec {
-	b := t.Build
-	uuid := md.NewUUID()
-	spec := md.Spec{UUID: uuid, Level: t.Level.Value, Members: t.Parts, ChunkKB: b.ChunkKB, Layout: b.Layout[t.Level.Value], Bitmap: b.Bitmap,
-		InitialSync: b.InitialSync, Filesystem: b.Filesystem, MkfsOptions: b.MkfsOptions, MountOptions: b.MountOptions}
-	if !md.HasChunk(spec.Level) {
-		spec.ChunkKB = 0
-	}
-	if spec.Level == "none" {
-		spec.Members = spec.Members[:1]
-	}
+	spec := t.spec()
+	spec.UUID = md.NewUUID()
 	if spec.Filesystem != "" {
-		spec.MountPoint = filepath.Join(s.opt.StateDir, "mnt", uuid)
+		spec.MountPoint = filepath.Join(s.opt.StateDir, "mnt", spec.UUID)
 	}
 	return spec
 }

@@ -79,6 +79,22 @@ func TestNoMatrixIsOneCell(t *testing.T) {
 	assert.Equal(t, []string{""}, cellsOf(p.Matrix))
 }
 
+// Field case 24 with arrays: their levels times the rest are exactly the product, and each cell has its own array.
+func TestProductWithRaidLevels(t *testing.T) {
+	p := read(t, "version: 1\nname: product\nseed: 1\ntarget: {arrays: {5: /dev/md5, none: /dev/sdf, 10: /mnt/r10}}\n"+
+		"matrix: {iodepth: [1, 4], block_size: [4k, 64k], mode: [randread, read, randwrite]}\nworkloads: [{name: a, type: io, size: 1g}]\n")
+	cells := cellsOf(p.Matrix)
+	assert.Len(t, cells, 3*2*2*3)
+	perLevel := map[string]int{}
+	for r := range order(p.Matrix, 1, true, 1, nil) {
+		assert.Equal(t, "raid_level", r.Cell[0].Axis, "it leads the cell")
+		perLevel[r.Cell[0].Value]++
+	}
+	assert.Equal(t, map[string]int{"5": 12, "none": 12, "10": 12}, perLevel)
+	slices.Sort(cells)
+	assert.Len(t, slices.Compact(cells), 36)
+}
+
 // Field case 24: several iodepths × block sizes × modes are exactly the product, each combination once.
 func TestProductOfWorkloadParameters(t *testing.T) {
 	p := read(t, `
@@ -125,12 +141,25 @@ func drawProfile(t *rapid.T) string {
 	names := []string{"queue_depth", "write_cache", "nr_requests", "max_sectors_kb", "iodepth", "mode", "block_size"}
 	chosen := rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID[string]).Draw(t, "axes")
 	var b strings.Builder
+	levels := map[string][]string{}
+	switch rapid.SampledFrom([]string{"", "arrays", "devices", "build"}).Draw(t, "target") {
+	case "arrays":
+		b.WriteString("target: {arrays: {none: sda, 5: /dev/md5, 10: /mnt/r10}}\n")
+		axes[raidLevel] = []string{"none", "5", "10"}
+	case "build":
+		b.WriteString("target: {build: {members: [sda, sdb, sdc, sdd], initial_sync: yes, filesystem: xfs, mount_options: noatime}}\n")
+		axes[raidLevel], chosen = []string{"10", "none", "0", "6", "5"}, append(chosen, raidLevel)
+	case "devices":
+		b.WriteString("target: {devices: [sda, /dev/disk/by-id/x-y, wwid:naa.5]}\n")
+	}
+	if axes[raidLevel] != nil && !slices.Contains(chosen, raidLevel) && rapid.Bool().Draw(t, "raid_level") {
+		chosen = append(chosen, raidLevel)
+	}
 	fmt.Fprintf(&b, "version: 1\nname: drawn\nrepeats: %d\nseed: %d\norder: %s\n",
 		rapid.IntRange(1, 4).Draw(t, "repeats"), rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom([]string{Interleaved, Sequential}).Draw(t, "order"))
 	if len(chosen) > 0 {
 		b.WriteString("matrix:\n")
 	}
-	levels := map[string][]string{}
 	for _, a := range chosen {
 		levels[a] = rapid.SliceOfNDistinct(rapid.SampledFrom(axes[a]), 1, -1, rapid.ID[string]).Draw(t, a)
 		fmt.Fprintf(&b, "  %s: [%s]\n", a, strings.Join(levels[a], ", "))
@@ -138,7 +167,7 @@ func drawProfile(t *rapid.T) string {
 	if len(chosen) > 1 && rapid.Bool().Draw(t, "exclude") {
 		fmt.Fprintf(&b, "  exclude: [{%s: %s, %s: %s}]\n", chosen[0], levels[chosen[0]][0], chosen[1], levels[chosen[1]][0])
 	}
-	b.WriteString("workloads: [{name: a, type: io}, {name: b, type: io, engine: psync}]\n")
+	b.WriteString("workloads: [{name: a, type: io, size: 1g}, {name: b, type: io, engine: psync, size: 1g}]\n")
 	return b.String()
 }
 
@@ -164,7 +193,7 @@ func TestOrderProperties(t *testing.T) {
 		cells := cellsOf(p.Matrix)
 		slices.Sort(cells)
 		require.Len(t, slices.Compact(slices.Clone(cells)), count)
-		var replicate []string
+		var replicate, raid []string
 		for r := range order(p.Matrix, p.Seed, p.Order == Interleaved, p.Repeats, nil) {
 			require.Equal(t, index/count+1, r.Replicate)
 			index++
@@ -172,10 +201,17 @@ func TestOrderProperties(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("%s#%d", r.Cell, r.Replicate), r.ID)
 			require.True(t, slices.IsSortedFunc(r.Cell, func(a, b Level) int { return compareAxes(a.Axis, b.Axis) }))
 			replicate = append(replicate, r.Cell.String())
+			level, _ := r.Cell.Get(raidLevel)
+			raid = append(raid, level)
 			if len(replicate) == count {
 				slices.Sort(replicate)
 				require.Equal(t, cells, replicate)
-				replicate = nil
+				if p.Target.Build != nil {
+					groups := slices.Compact(raid)
+					slices.Sort(groups)
+					require.Equal(t, len(groups), len(slices.Compact(groups)), "a raid_level is built twice in a replicate")
+				}
+				replicate, raid = nil, nil
 			}
 		}
 		require.Equal(t, count*p.Repeats, index)
@@ -184,6 +220,7 @@ func TestOrderProperties(t *testing.T) {
 		require.NoError(t, err, string(p.YAML()))
 		require.Equal(t, runIDs(p), runIDs(again))
 		require.Equal(t, p.Workloads, again.Workloads)
+		require.Equal(t, p.Target, again.Target)
 		require.Equal(t, p.Settle, again.Settle)
 	})
 }
@@ -201,6 +238,41 @@ func TestTheOrderOfASeedNeverChanges(t *testing.T) {
 	assert.NotEqual(t, other, runIDs(p))
 	p.Order = Sequential
 	assert.Equal(t, "queue_depth=1;write_cache=off#1", runIDs(p)[0])
+}
+
+// With build in the target so is the order of what is built: levels that come together, in an order of their own.
+func TestTheOrderOfWhatIsBuiltNeverChanges(t *testing.T) {
+	p := read(t, "version: 1\nname: a\nseed: 42\nrepeats: 3\ntarget: {build: {members: [sda, sdb, sdc, sdd]}}\n"+
+		"matrix:\n  raid_level: [0, 5, 10]\n  queue_depth: [1, 31]\n  include: [{raid_level: none, queue_depth: 1}, {raid_level: 5, queue_depth: 4}]\nworkloads: [{name: a, type: io}]\n")
+	assert.Equal(t, []string{
+		"raid_level=5;queue_depth=4#1", "raid_level=5;queue_depth=1#1", "raid_level=5;queue_depth=31#1", "raid_level=10;queue_depth=31#1",
+		"raid_level=10;queue_depth=1#1", "raid_level=0;queue_depth=1#1", "raid_level=0;queue_depth=31#1", "raid_level=none;queue_depth=1#1",
+		"raid_level=10;queue_depth=31#2", "raid_level=10;queue_depth=1#2", "raid_level=none;queue_depth=1#2", "raid_level=5;queue_depth=31#2",
+		"raid_level=5;queue_depth=1#2", "raid_level=5;queue_depth=4#2", "raid_level=0;queue_depth=31#2", "raid_level=0;queue_depth=1#2",
+		"raid_level=5;queue_depth=4#3", "raid_level=5;queue_depth=31#3", "raid_level=5;queue_depth=1#3", "raid_level=10;queue_depth=1#3",
+		"raid_level=10;queue_depth=31#3", "raid_level=none;queue_depth=1#3", "raid_level=0;queue_depth=31#3", "raid_level=0;queue_depth=1#3",
+	}, runIDs(p))
+	p.Order = Sequential
+	assert.Equal(t, []string{
+		"raid_level=0;queue_depth=1#1", "raid_level=0;queue_depth=31#1", "raid_level=5;queue_depth=1#1", "raid_level=5;queue_depth=31#1",
+		"raid_level=5;queue_depth=4#1", "raid_level=10;queue_depth=1#1", "raid_level=10;queue_depth=31#1", "raid_level=none;queue_depth=1#1",
+	}, runIDs(p)[:8])
+}
+
+// Each raid_level is first about as often as any other, or the drift of a replicate would be taken for an effect of it.
+func TestTheOrderOfLevelsIsEven(t *testing.T) {
+	const n, draws = 4, 6000
+	var first [n]int
+	for seed := range uint64(draws) {
+		for level, place := range orderOfLevels(n, seed, true, 1) {
+			if place == 0 {
+				first[level]++
+			}
+		}
+	}
+	for level, count := range first {
+		assert.InDelta(t, draws/n, count, 170, "level %d", level) // 5 standard deviations
+	}
 }
 
 // A shuffle that favoured places would turn drift into an effect: each cell is first about as often as any other.

@@ -30,13 +30,14 @@ type Plan struct {
 	Warnings    []string
 	Refused     []sysfs.Refusal // of Judge: why run would not start as things are
 	Notes       []string        // of Judge
+	EraseNeeded []string        // of Judge: what is to be given to --erase yet, quoted for a shell
 
 	cells, skipped int                        // skipped: cells planned as skipped
 	skip           map[Level]map[Level]string // by the level of the target: why its cells with a level are skipped
 	work           work
 }
 
-// PlannedKnob is one knob that the sweep sets, on every member.
+// PlannedKnob is one knob that the sweep sets, on every member, each array, or the target's own device.
 type PlannedKnob struct {
 	Name    string        `json:"name"`
 	Unit    string        `json:"unit,omitempty"`
@@ -44,12 +45,14 @@ type PlannedKnob struct {
 	Members []MemberState `json:"members"`
 }
 
-// MemberState is what a knob is, and can be, on one member.
+// MemberState is what a knob is, and can be, on one device: a member, an array, or the target's own.
 type MemberState struct {
 	Member  string        `json:"member"`
 	Now     string        `json:"now"` // "" unknown
 	Allowed sysfs.Allowed `json:"allowed"`
 	Reason  string        `json:"reason,omitempty"` // why it cannot be set, or is not known
+
+	unmade bool // of an array that is not built yet
 }
 
 // UnsupportedLevel is a level that a member cannot have.
@@ -87,6 +90,7 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	}
 	var refusals []sysfs.Refusal
 	refusals = append(refusals, plan.planWork()...)
+	refusals = append(refusals, plan.planBuild(h)...)
 	found, err := plan.planKnobs(ctx, h, o)
 	if err != nil {
 		return nil, err
@@ -267,7 +271,8 @@ func (p *Plan) Largest() []workload.Spec {
 	return all
 }
 
-// Estimate is a first guess of how long the sweep and one run take.
+// Estimate is a first guess of how long the sweep, with what it builds, and one run take.
 func (p *Plan) Estimate() (sweep, run time.Duration) {
-	return time.Duration(p.cells-p.skipped) * time.Duration(p.Profile.Repeats) * p.work.mean, p.work.mean
+	_, build := p.buildCost()
+	return build + time.Duration(p.cells-p.skipped)*time.Duration(p.Profile.Repeats)*p.work.mean, p.work.mean
 }

@@ -10,10 +10,11 @@ import (
 	"strings"
 
 	"qdsweep/sysfs"
+	"qdsweep/sysfs/md"
 )
 
-// planKnobs reads what each knob of the matrix is and can be on each member of each target, and judges every level: what a
-// member cannot have, and what needs --allow raise. All of it is said at once.
+// planKnobs reads what each knob of the matrix is and can be on each device of each target, and judges every level: what a
+// device cannot have, and what needs --allow raise. All of it is said at once.
 func (p *Plan) planKnobs(ctx context.Context, h sysfs.Host, o PlanOptions) ([]sysfs.Refusal, error) {
 	var axes []string
 	for _, a := range p.Profile.Matrix.Axes {
@@ -28,16 +29,15 @@ func (p *Plan) planKnobs(ctx context.Context, h sysfs.Host, o PlanOptions) ([]sy
 	for _, axis := range axes {
 		knob, _ := sysfs.LookupKnob(axis)
 		planned := PlannedKnob{Name: axis, Unit: knob.Unit, Levels: p.Profile.Matrix.levelsOf(axis)}
-		states := map[string]MemberState{}
+		known := map[string]MemberState{}
 		for _, t := range p.Targets {
-			for _, member := range t.Stack.Members {
-				state, known := states[member.Name]
-				if !known {
-					var err error
-					if state, err = stateOf(ctx, member, axis); err != nil {
-						return nil, err
-					}
-					states[member.Name] = state
+			states, err := t.states(ctx, h, knob, known)
+			if err != nil {
+				return nil, err
+			}
+			for _, state := range states {
+				if _, seen := known[state.Member]; !seen {
+					known[state.Member] = state
 					planned.Members = append(planned.Members, state)
 				}
 				p.judge(&found, t, planned.Levels, axis, state)
@@ -64,6 +64,41 @@ func (p *Plan) withoutKnobs(axes []string) (refusals []sysfs.Refusal) {
 		}
 	}
 	return refusals
+}
+
+// states are a knob on each device of the target on which it is set: its members, its arrays, or its own. What is known of a
+// device already is not asked again.
+func (t *Target) states(ctx context.Context, h sysfs.Host, k sysfs.Knob, known map[string]MemberState) (all []MemberState, err error) {
+	stack := t.Stack
+	switch {
+	case !t.Built() || k.Scope == sysfs.OnMembers:
+	case t.Level.Value != md.LevelNone:
+		return []MemberState{t.whenBuilt(k)}, nil
+	default:
+		if stack, err = h.Resolve(t.Parts[0].Path); err != nil {
+			return nil, fmt.Errorf("plan: %w", err)
+		}
+	}
+	for _, d := range stack.Carriers(k) {
+		state, seen := known[d.Name]
+		if !seen {
+			if state, err = stateOf(ctx, d, k.Name); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, state)
+	}
+	return all, nil
+}
+
+// whenBuilt is a knob of an array that is not there yet.
+func (t *Target) whenBuilt(k sysfs.Knob) MemberState {
+	state := MemberState{Member: "raid" + t.Level.Value, unmade: true}
+	allowed, err := k.AllowedOnArray(t.Level.Value)
+	if state.Allowed = allowed; err != nil {
+		state.Reason = innerReason(err)
+	}
+	return state
 }
 
 // stateOf is one knob of one member. What the device has not got is data; only a failure to look is an error.
@@ -127,7 +162,7 @@ func (p *Plan) judge(found *grouped, t *Target, levels []string, axis string, m 
 		if p.Profile.Unsupported == Refuse {
 			fix := "take the level out of the profile, or write unsupported: skip"
 			if !m.Allowed.Writable {
-				fix = "take the axis out of the profile, or give another target (--device)"
+				fix = p.withoutAxis(axis)
 			}
 			found.add(m.Member, reason, fix)
 			continue
@@ -142,6 +177,14 @@ func (p *Plan) judge(found *grouped, t *Target, levels []string, axis string, m 
 			p.skip[t.Level][key] = reason
 		}
 	}
+}
+
+// withoutAxis is what to do about an axis that a target has not got at all.
+func (p *Plan) withoutAxis(axis string) string {
+	if p.Profile.Target.several() {
+		return fmt.Sprintf("take the axis out of the profile, or write unsupported: skip, which leaves %s to the targets that have it", axis)
+	}
+	return "take the axis out of the profile, or give another target (--device)"
 }
 
 // cannot says why a member cannot have a level; "" when it can, as far as one can see without trying.

@@ -67,7 +67,10 @@ func lastBlank(s string, room int) int {
 }
 
 // table writes rows in columns; where a row is too wide its last column goes below it.
-func (t *planText) table(indent string, rows [][]string) {
+func (t *planText) table(indent string, rows [][]string) { t.tableFrom(indent, indent, rows) }
+
+// tableFrom is table with a first line that begins otherwise.
+func (t *planText) tableFrom(begin, indent string, rows [][]string) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
@@ -78,7 +81,8 @@ func (t *planText) table(indent string, rows [][]string) {
 		}
 	}
 	for _, row := range rows {
-		line := indent
+		line := begin
+		begin = indent
 		for i, cell := range row {
 			if cell != "" && i > 1 && utf8.RuneCountInString(line)+utf8.RuneCountInString(cell) > t.width {
 				t.line(line)
@@ -88,6 +92,32 @@ func (t *planText) table(indent string, rows [][]string) {
 		}
 		t.line(line)
 	}
+}
+
+// command is a command to copy. One that is too long for a line goes on in the next after a flag's argument, as a shell reads it.
+func (t *planText) command(text string) {
+	line := "  "
+	for i, part := range beforeFlags(text) {
+		if i > 0 && utf8.RuneCountInString(line+part)+2 > t.width {
+			t.line(line + `\`)
+			line = "    "
+		}
+		line += part
+	}
+	t.line(line)
+}
+
+// beforeFlags cuts a command before each of its flags; what is between quotes is never cut.
+func beforeFlags(command string) (parts []string) {
+	quoted, from := false, 0
+	for i := range len(command) {
+		quoted = quoted != (command[i] == '\'')
+		if !quoted && i > 0 && strings.HasPrefix(command[i:], "--") && command[i-1] == ' ' {
+			parts = append(parts, command[from:i])
+			from = i
+		}
+	}
+	return append(parts, command[from:])
 }
 
 func pad(s string, width int) string {

@@ -68,6 +68,7 @@ func (m *planMachine) block(name, at string, mib int64, logical int) string {
 	m.file(dir+"/ro", "0\n")
 	m.file(dir+"/queue/logical_block_size", fmt.Sprintln(logical))
 	m.file(dir+"/queue/rotational", "1\n")
+	m.file(dir+"/queue/read_ahead_kb", "128\n")
 	m.file("/dev/"+name, "")
 	m.link("/sys/block/"+name, dir)
 	m.link("/sys/class/block/"+name, dir)
@@ -140,6 +141,9 @@ func (m *planMachine) array(name, level string, over ...string) {
 	m.file(dir+"/md/degraded", "0\n")
 	m.file(dir+"/md/chunk_size", "65536\n")
 	m.file(dir+"/md/raid_disks", fmt.Sprintln(len(over)))
+	if level == "raid5" {
+		m.file(dir+"/md/stripe_cache_size", "256\n")
+	}
 	for _, lower := range over {
 		m.file(dir+"/md/dev-"+lower+"/state", "in_sync\n")
 		m.link(dir+"/md/dev-"+lower+"/block", m.devices[lower])

@@ -3,10 +3,12 @@ package sweep
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"qdsweep/sysfs"
 )
@@ -117,4 +119,37 @@ func TestBuildTargets(t *testing.T) {
 
 	_, err = planOf(t, m.host(), "version: 1\nname: a\ntarget: {build: {members: [sda, /dev/sda, sdx]}}\nmatrix: {raid_level: [0]}"+readers, PlanOptions{})
 	assert.Equal(t, []string{"sda: sda and /dev/sda are the same device", ": sdx: no such block device"}, reasons(notHere(t, err)))
+}
+
+// A target that an axis picks is no one target: a flag cannot take its place.
+func TestSeveralTargetsAreNotOverridden(t *testing.T) {
+	for form, source := range map[string]string{
+		"devices": "target: {devices: [sda, sdb]}", "arrays": "target: {arrays: {5: md5}}", "build": "target: {build: {members: [sda, sdb]}}\nmatrix: {raid_level: [0]}",
+	} {
+		p := read(t, "version: 1\nname: a\n"+source+readers)
+		target := p.Target
+		assert.ErrorContains(t, p.Override(Overrides{Device: "/dev/sdc"}), "--device /dev/sdc: this profile's target is picked by an axis ("+form+")")
+		assert.ErrorContains(t, p.Override(Overrides{Directory: "/mnt"}), "--directory /mnt")
+		assert.Equal(t, target, p.Target)
+		assert.NoError(t, p.Override(Overrides{Repeats: 2}))
+	}
+}
+
+// Whatever an identity holds, the cell can be taken apart again.
+func TestDeviceLevelsCanBeTakenApart(t *testing.T) {
+	assert.Equal(t, "serial:S 1%3B%3D%23:MODEL%25 é", deviceLevel("serial:S 1;=#:MODEL% é"))
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.String().Draw(t, "identity")
+		level := deviceLevel(name)
+		require.Equal(t, name, deviceOf(level))
+		require.False(t, strings.ContainsAny(level, ";=#\n\t\x00"))
+	})
+}
+
+func TestAnEntryThatNoLevelUsesIsAWarning(t *testing.T) {
+	p := read(t, "version: 1\nname: a\ntarget:\n  arrays:\n    5: md5\n    6: md6\n    10: md10\nmatrix:\n  raid_level: [5]\n  include: [{raid_level: 10}]"+readers)
+	assert.Equal(t, []string{"test.yaml:6: arrays: no raid_level of the matrix is 6: its entry is not driven"}, p.Warnings)
+	assert.Equal(t, []string{"raid_level=5", "raid_level=10"}, cellsOf(p.Matrix))
+	p = read(t, "version: 1\nname: a\ntarget: {build: {members: [a, b, c], layout: {5: parity-last, 10: f2}}}\nmatrix: {raid_level: [5]}"+readers)
+	assert.Equal(t, []string{"test.yaml:3: layout: no raid_level of the matrix is 10: its entry is not used"}, p.Warnings)
 }

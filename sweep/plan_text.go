@@ -83,54 +83,13 @@ func abbreviated(levels []string) []string {
 	return append(append(slices.Clone(levels[:5]), "…"), levels[len(levels)-1])
 }
 
-func (p *Plan) textTarget(out *planText) {
-	s := p.Targets[0].Stack
-	words := []string{s.Target}
-	if s.Directory != "" {
-		words = append(words, "files on "+s.FileSystem)
-		if s.Device.Name != "" {
-			words = append(words, s.Device.Name)
-		}
-	} else if s.Device.Name != "" && !strings.HasSuffix(s.Target, s.Device.Name) {
-		words = append(words, s.Device.Name)
-	}
-	var facts []string
-	if s.Device.Model != "" {
-		facts = append(facts, s.Device.Model)
-	}
-	if s.Bytes > 0 {
-		facts = append(facts, bytesText(s.Bytes))
-	}
-	for _, l := range s.Layers {
-		facts = append(facts, strings.TrimSpace(l.Device.Name+" "+l.Detail))
-	}
-	if p.Writes() {
-		facts = append(facts, "written to")
-	} else {
-		facts = append(facts, "only read")
-	}
-	out.field("target", strings.Join(words, "  ")+"  "+strings.Join(facts, "; "))
-	if s.NoKnobs != "" {
-		out.field("members", "none known: "+s.NoKnobs)
-		return
-	}
-	var names, drivers []string
-	for _, m := range s.Members {
-		names = append(names, m.Name)
-		if m.Driver != "" && !slices.Contains(drivers, m.Driver) {
-			drivers = append(drivers, m.Driver)
-		}
-	}
-	out.field("members", strings.Join(append([]string{strings.Join(names, " ") + "    " + plural(len(names), "disk")}, drivers...), ", "))
-}
-
 // textKnobs is the table of what is set: what is asked, what it is now, what it can be.
 func (p *Plan) textKnobs(out *planText) {
 	if len(p.Knobs) == 0 {
 		out.field("sets", "nothing")
 		return
 	}
-	out.field("sets", "on every member, before each run; put back after it")
+	out.field("sets", p.setsText())
 	var rows [][]string
 	for _, k := range p.Knobs {
 		unit := ""
@@ -139,12 +98,7 @@ func (p *Plan) textKnobs(out *planText) {
 		}
 		rows = append(rows, []string{
 			k.Name, strings.Join(abbreviated(k.Levels), " ") + unit,
-			"now " + perMember(k.Members, func(m MemberState) string {
-				if m.Now == "" {
-					return "unknown"
-				}
-				return m.Now
-			}),
+			perMember(k.Members, isNow),
 			perMember(k.Members, canBe), p.knobNote(k),
 		})
 	}
@@ -152,6 +106,29 @@ func (p *Plan) textKnobs(out *planText) {
 	for _, u := range p.unsupportedTexts() {
 		out.field("", u)
 	}
+}
+
+// setsText says where and when settings are made; where else, knobNote says.
+func (p *Plan) setsText() string {
+	const when = "before each run; put back after it"
+	for _, k := range p.Knobs {
+		if knob, _ := sysfs.LookupKnob(k.Name); knob.Scope == sysfs.OnMembers {
+			return "on every member, " + when
+		}
+	}
+	return when
+}
+
+func isNow(m MemberState) string {
+	switch {
+	case m.Now != "":
+		return "now " + m.Now
+	case !m.Allowed.Writable:
+		return ""
+	case m.unmade:
+		return "not built yet"
+	}
+	return "now unknown"
 }
 
 func canBe(m MemberState) string {
@@ -166,18 +143,23 @@ func canBe(m MemberState) string {
 	return "can be " + m.Allowed.Span()
 }
 
-// perMember is one text where all members agree, else each text with its members.
+// perMember is one text where all members agree, else each text with its members; of some there may be nothing to say.
 func perMember(members []MemberState, text func(MemberState) string) string {
 	var order []string
 	who := map[string][]string{}
+	silent := false
 	for _, m := range members {
 		t := text(m)
+		if t == "" {
+			silent = true
+			continue
+		}
 		if who[t] == nil {
 			order = append(order, t)
 		}
 		who[t] = append(who[t], m.Member)
 	}
-	if len(order) == 1 {
+	if len(order) == 1 && !silent {
 		return order[0]
 	}
 	for i, t := range order {
@@ -187,7 +169,11 @@ func perMember(members []MemberState, text func(MemberState) string) string {
 }
 
 func (p *Plan) knobNote(k PlannedKnob) string {
-	switch {
+	switch knob, _ := sysfs.LookupKnob(k.Name); {
+	case knob.Scope == sysfs.OnArrays:
+		return "on each array"
+	case knob.Scope == sysfs.OnTop:
+		return "on the target's own device"
 	case k.Name == "write_cache":
 		return "in the drive itself, not the kernel's view"
 	case k.Name == "queue_depth" && slices.Contains(k.Levels, "1") && p.anyLibata():
@@ -197,7 +183,7 @@ func (p *Plan) knobNote(k PlannedKnob) string {
 }
 
 func (p *Plan) anyLibata() bool {
-	return slices.ContainsFunc(p.Targets[0].Stack.Members, sysfs.Device.Libata)
+	return slices.ContainsFunc(p.Members(), sysfs.Device.Libata)
 }
 
 // unsupportedTexts says what cannot be, and what becomes of it.
@@ -231,6 +217,9 @@ func (p *Plan) textRuns(out *planText) {
 		text += "shuffled in each replicate, " + seed
 	} else {
 		text += "in the order of the matrix, " + seed
+	}
+	if len(p.Profile.Matrix.hardLevels()) > 1 {
+		text += ", one " + raidLevel + " after another"
 	}
 	out.field("runs", text)
 	if p.skipped > 0 {

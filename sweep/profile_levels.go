@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"qdsweep/sysfs/md"
 )
 
 // raidLevels are the levels of raid_level, as they are written from the profile to the CSV.
-func raidLevels() []string { return []string{"none", "0", "1", "4", "5", "6", "10"} }
+func raidLevels() []string { return md.Levels() }
 
 // canonicalRAID is a level of raid_level: the bare number, so that the cells of two machines compare.
 func canonicalRAID(text string) (string, error) {

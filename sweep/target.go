@@ -126,9 +126,7 @@ func (p *Plan) judgeTargets(ctx context.Context, h sysfs.Host, in sysfs.Intent) 
 			if err != nil {
 				return nil, nil, err
 			}
-			built := in
-			built.Write = true
-			if err := judge(stack, built); err != nil {
+			if err := judge(stack, in); err != nil { // which says that building writes
 				return nil, nil, err
 			}
 		}

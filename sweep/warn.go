@@ -13,6 +13,7 @@ import (
 // warn says where a sweep is legal and cannot show what it is made for.
 func (p *Plan) warn(ctx context.Context) []string {
 	var all []string
+	all = append(all, p.warnBuild()...)
 	all = append(all, p.warnDepth()...)
 	all = append(all, p.warnRequests(ctx)...)
 	all = append(all, p.warnNCQ()...)
@@ -23,28 +24,6 @@ func (p *Plan) warn(ctx context.Context) []string {
 			if strings.HasPrefix(m.Reason, "not checked") {
 				all = append(all, fmt.Sprintf("%s of %s is %s; `run` asks the drive before it changes anything", k.Name, m.Member, m.Reason))
 			}
-		}
-	}
-	return all
-}
-
-// perTarget are the texts that a target gives: one that all of them give once, another with the levels that it is of.
-func (p *Plan) perTarget(text func(*Target) string) []string {
-	var all []string
-	levels := map[string][]string{}
-	for _, t := range p.Targets {
-		said := text(t)
-		if said == "" {
-			continue
-		}
-		if levels[said] == nil {
-			all = append(all, said)
-		}
-		levels[said] = append(levels[said], t.Level.Value)
-	}
-	for i, said := range all {
-		if len(levels[said]) < len(p.Targets) {
-			all[i] = p.Targets[0].Level.Axis + " " + strings.Join(levels[said], ", ") + ": " + said
 		}
 	}
 	return all
@@ -62,22 +41,38 @@ func (p *Plan) deepest(t *Target) int {
 	return deepest
 }
 
-// warnDepth compares what each workload offers with what the queues of all data members together take.
+// warnDepth compares what each workload offers with what the queues of all data members of a target together take.
 func (p *Plan) warnDepth() []string {
 	var all []string
 	for _, l := range p.work.loads {
-		all = append(all, p.perTarget(func(t *Target) string {
-			depth, members := p.deepest(t), t.dataMembers(l.writes)
-			if l.offered >= depth*members {
-				return ""
+		var depth, shown, fewest, most int
+		var short []string // levels of the targets whose queues it does not fill
+		for _, t := range p.Targets {
+			deepest, members := p.deepest(t), t.dataMembers(l.writes)
+			if l.offered >= deepest*members {
+				continue
 			}
-			takes := fmt.Sprintf("queue_depth %d", depth)
-			if members > 1 {
-				takes = fmt.Sprintf("queue_depth %d × %d data members", depth, members)
+			if short = append(short, deviceOf(t.Level.Value)); len(short) == 1 {
+				fewest = members
 			}
-			return fmt.Sprintf("%s has %s for %s: it cannot show a depth above %d a disk; raise its iodepth, threads or processes",
-				l.name, plural(l.offered, "command"), takes, max(1, (l.offered+members-1)/members))
-		})...)
+			depth, fewest, most = max(depth, deepest), min(fewest, members), max(most, members)
+			shown = max(shown, 1, (l.offered+members-1)/members)
+		}
+		if len(short) == 0 {
+			continue
+		}
+		takes := fmt.Sprintf("queue_depth %d", depth)
+		switch {
+		case fewest < most:
+			takes += fmt.Sprintf(" × %d to %d data members", fewest, most)
+		case most > 1:
+			takes += fmt.Sprintf(" × %d data members", most)
+		}
+		if len(short) < len(p.Targets) {
+			takes += " of " + p.Targets[0].Level.Axis + " " + strings.Join(short, ", ")
+		}
+		all = append(all, fmt.Sprintf("%s has %s for %s: it cannot show a depth above %d a disk; raise its iodepth, threads or processes",
+			l.name, plural(l.offered, "command"), takes, shown))
 	}
 	return all
 }

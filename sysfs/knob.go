@@ -36,6 +36,8 @@ type Knob struct {
 	current   func(ctx context.Context, d Device) (string, error)
 	set       func(ctx context.Context, d Device, level string) error
 	attribute string // below the device's directory; "" of a knob that is no attribute
+
+	onArray func(level string) (Allowed, error) // what an md array of a level, as "5", will let it be set to; nil of a knob of members
 }
 
 // Knobs is every knob, in the order in which they are applied and restored: a write-cache change makes
@@ -50,7 +52,7 @@ func Knobs() []Knob {
 		number("nr_requests", "", 4, nrRequestsRange),
 		queueDepthKnob(),
 		number("max_sectors_kb", "KiB", 4, maxSectorsRange),
-		onTop(number("read_ahead_kb", "KiB", 0, upTo(1<<20))),
+		onTop(number("read_ahead_kb", "KiB", 0, upTo(mostReadAheadKB))),
 		words("nomerges", "0", "1", "2"),
 		words("rq_affinity", "0", "1", "2"),
 		number("wbt_lat_usec", "µs", 0, upTo(10_000_000)),

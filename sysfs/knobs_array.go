@@ -43,6 +43,13 @@ func ofArray(name, unit, attribute string, lowest, highest int) Knob {
 		}
 		return Allowed{Min: lowest, Max: highest, Writable: true}, nil
 	}
+	k.onArray = func(level string) (Allowed, error) {
+		if !slices.Contains([]string{"4", "5", "6"}, level) {
+			err := notSupported("a raid%s array has no %s, only an md array of level 4, 5 or 6 has", level, name)
+			return Allowed{Reason: err.Error()}, err
+		}
+		return Allowed{Min: lowest, Max: highest, Writable: true}, nil
+	}
 	k.current = func(ctx context.Context, d Device) (string, error) {
 		if err := absent(d); err != nil {
 			return "", err
@@ -53,10 +60,25 @@ func ofArray(name, unit, attribute string, lowest, highest int) Knob {
 	return k
 }
 
+const mostReadAheadKB = 1 << 20
+
 // onTop is a knob of the target's own device, whatever lies below it.
 func onTop(k Knob) Knob {
 	k.Scope = OnTop
+	k.onArray = func(string) (Allowed, error) { return Allowed{Max: mostReadAheadKB, Writable: true}, nil }
 	return k
+}
+
+// AllowedOnArray is what a knob of arrays, or of the target's own device, will have on an md array of a level ("5") that is not there yet.
+func (k Knob) AllowedOnArray(level string) (Allowed, error) {
+	if k.onArray == nil {
+		return Allowed{}, notSupported("%s is a setting of an array's disks", k.Name)
+	}
+	a, err := k.onArray(level)
+	if err != nil {
+		return a, fmt.Errorf("%s of a raid%s array: %w", k.Name, level, err)
+	}
+	return a, nil
 }
 
 // Carriers gives the devices of the stack on which a knob is set. Where no device has it, it is the one whose Allowed says why not, so

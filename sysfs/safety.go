@@ -19,6 +19,9 @@ type Intent struct {
 	Siblings   []Stack  // further targets of the same sweep, which may share disks with this one
 }
 
+// FurtherTarget ends the note of a use that is no stranger's: the sweep drives that, too, and whoever lists its targets has said so.
+const FurtherTarget = "a further target of this sweep, on the same disk"
+
 // Refusal is a reason not to touch a device, and what to type so that it can be.
 type Refusal struct{ Device, Reason, Fix string }
 
@@ -157,7 +160,7 @@ func (h Host) judgeUses(sv *survey, s Stack, in Intent) (refusals []Refusal, not
 		case u.Kind == UseSwap:
 			refusals = append(refusals, Refusal{u.Device, u.Text() + ", on a disk of the target", h.fixUse(u)})
 		case siblings.have(sv, u):
-			notes = append(notes, u.Text()+": a further target of this sweep, on the same disk")
+			notes = append(notes, u.Text()+": "+FurtherTarget)
 		case !in.SharedDisk:
 			refusals = append(refusals, Refusal{u.Device, u.Text() + ", on a disk of the target",
 				h.fixUse(u) + ", or --allow shared-disk: settings of the disk change for it too"})

@@ -65,7 +65,7 @@ func doPlan(ctx context.Context, o planOptions, name string, stdout io.Writer) e
 		if o.format == "json" {
 			return plan.JSON(w)
 		}
-		return plan.Text(w, width(stdout), o.verbose, runCommand(name, o.planFlags))
+		return plan.Text(w, width(stdout), o.verbose, runCommand(name, o.planFlags, plan.EraseNeeded))
 	})
 	if err == nil && len(plan.Refused) > 0 {
 		return exit(sweep.ExitNotHere)
@@ -73,8 +73,9 @@ func doPlan(ctx context.Context, o planOptions, name string, stdout io.Writer) e
 	return err
 }
 
-// runCommand is the exact command that starts what was planned, consents included.
-func runCommand(name string, o planFlags) string {
+// runCommand is the exact command that starts what was planned, consents included: those that were given, and erase, which is lacking
+// yet and quoted already.
+func runCommand(name string, o planFlags, erase []string) string {
 	words := []string{"sudo", "qdsweep", "run", quoted(name)}
 	add := func(flag, value string) { words = append(words, flag, quoted(value)) }
 	if o.device != "" {
@@ -86,6 +87,9 @@ func runCommand(name string, o planFlags) string {
 	words = append(words, o.numbers()...)
 	for _, e := range o.erase {
 		add("--erase", e)
+	}
+	for _, e := range erase {
+		words = append(words, "--erase", e)
 	}
 	for _, a := range o.allow {
 		add("--allow", a)

@@ -90,7 +90,7 @@ func (o *runOptions) asRoot(name string, err error) error {
 	if os.Geteuid() == 0 || !errors.As(err, &refused) {
 		return err
 	}
-	command := runCommand(name, o.planFlags)
+	command := runCommand(name, o.planFlags, nil)
 	if o.given["out"] {
 		command += " --out " + quoted(o.out)
 	}
