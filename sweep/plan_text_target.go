@@ -86,8 +86,16 @@ func (t *Target) facts() (facts []string) {
 	if s.Bytes > 0 {
 		facts = append(facts, bytesText(s.Bytes))
 	}
-	for _, l := range s.Layers {
+	var partitions []sysfs.Device
+	for i, l := range s.Layers {
+		if l.Device.Kind == sysfs.KindPartition && i > 0 { // not what is driven itself
+			partitions = append(partitions, l.Device)
+			continue
+		}
 		facts = append(facts, strings.TrimSpace(l.Device.Name+" "+l.Detail))
+	}
+	if len(partitions) > 0 {
+		facts = append(facts, "on "+namesText(partitions))
 	}
 	return facts
 }
@@ -114,7 +122,7 @@ func (p *Plan) textTargets(out *planText) {
 		default:
 			row = append(row, strings.TrimPrefix(s.Target, byName), strings.Join(t.facts(), "; "))
 		}
-		if !shared && !t.Built() && len(t.Stack.Layers) > 0 {
+		if !shared && !t.Built() && len(t.Stack.Layers) > 0 && !strings.Contains(row[2], "; on ") {
 			row[2] += "; on " + namesText(t.Stack.Members)
 		}
 		rows = append(rows, row)

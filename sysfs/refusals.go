@@ -119,7 +119,7 @@ func judgeIdentity(all []Device, s Stack) (refusals []Refusal, notes []string) {
 	return refusals, notes
 }
 
-// judgeErase demands that what a workload overwrites is named, the better the more is on it.
+// judgeErase demands that what the sweep overwrites is named, the better the more is on it.
 func (h Host) judgeErase(ctx context.Context, s Stack, in Intent) (refusals []Refusal, notes []string) {
 	device := s.Directory == ""
 	for _, e := range in.Erase {
@@ -139,7 +139,7 @@ func (h Host) judgeErase(ctx context.Context, s Stack, in Intent) (refusals []Re
 	contents, err := h.Contents(ctx, s.Device)
 	switch {
 	case err != nil:
-		return []Refusal{{name, fmt.Sprintf("a workload overwrites %s, and what is on it cannot be told: %v", name, err), fix}}, notes
+		return []Refusal{{name, fmt.Sprintf("the sweep overwrites %s, and what is on it cannot be told: %v", name, err), fix}}, notes
 	case consent == ByName && contents.Blank():
 		return nil, notes
 	case consent == ByName:
@@ -149,5 +149,5 @@ func (h Host) judgeErase(ctx context.Context, s Stack, in Intent) (refusals []Re
 	if len(in.Erase) > 0 {
 		given = fmt.Sprintf(" (%s does not)", strings.Join(in.Erase, ", "))
 	}
-	return []Refusal{{name, fmt.Sprintf("a workload overwrites %s, which holds %s, and no --erase names it%s", name, contents.Text(), given), fix}}, notes
+	return []Refusal{{name, fmt.Sprintf("the sweep overwrites %s, which holds %s, and no --erase names it%s", name, contents.Text(), given), fix}}, notes
 }

@@ -298,7 +298,7 @@ func TestJudgeErase(t *testing.T) {
 		erase string
 		want  string // "" allowed
 	}{
-		{"no --erase", nil, "", "a workload overwrites sdb, which holds nothing, and no --erase names it; add --erase /dev/disk/by-id/ata-DISK_sdb"},
+		{"no --erase", nil, "", "the sweep overwrites sdb, which holds nothing, and no --erase names it; add --erase /dev/disk/by-id/ata-DISK_sdb"},
 		{"another disk", nil, "sdc", "no --erase names it"},
 		{"a partition of it", []func(*tree){partitioned}, "sdb1", "no --erase names it"},
 		{"blank, by name", nil, "sdb", ""},

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sort"
@@ -22,7 +23,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestCommandLine plays testdata/script: what is typed, what is answered, the exit code. $MACHINE is a captured machine with a free SATA
-// disk sda, one with a mounted file system sdb, a SAS disk sdc, and an NVMe drive.
+// disk sda, one with a mounted file system sdb, a SAS disk sdc, and an NVMe drive; $ARRAYS has four free disks sda to sdd, and two arrays
+// on partitions of sde to sdh, the second one mounted on /mnt/r10.
 func TestCommandLine(t *testing.T) {
 	machine := systest.New(t,
 		systest.Disk{Name: "sda", Model: "ST1000NM0033-9ZM", Serial: "Z1W0AAAA", WWID: "naa.5000c50000000001"},
@@ -31,10 +33,12 @@ func TestCommandLine(t *testing.T) {
 		systest.Disk{Name: "nvme0n1", Transport: "nvme", Model: "FAST1T", Serial: "N1"},
 	)
 	machine.Mount("sdb", "/srv", "ext4")
+	arrays := arrayMachine(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("MACHINE", machine.Root())
+			e.Setenv("ARRAYS", arrays.Root())
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keys": keys},
@@ -42,6 +46,25 @@ func TestCommandLine(t *testing.T) {
 			return cond == "root" && os.Geteuid() == 0, nil
 		},
 	})
+}
+
+// arrayMachine is a machine with the two arrays of the 2007 experiment on the same disks, and disks to build others from.
+func arrayMachine(t *testing.T) *systest.Machine {
+	var parts []systest.Part
+	for i, name := range []string{"sda", "sdb", "sdc", "sdd", "sde", "sdf", "sdg", "sdh"} {
+		parts = append(parts, systest.Disk{Name: name, Model: "DISK400SATA", Serial: fmt.Sprintf("S000000%d", i), WWID: fmt.Sprintf("naa.500%d", i)})
+	}
+	m := systest.New(t, parts...)
+	const mib = 1 << 20
+	var first, second []string
+	for _, name := range []string{"sde", "sdf", "sdg", "sdh"} {
+		first = append(first, m.Partition(name, 1, mib, 100*mib))
+		second = append(second, m.Partition(name, 2, 101*mib, 100*mib))
+	}
+	m.MD("md5", "raid5", first...)
+	m.MD("md10", "raid10", second...)
+	m.Mount("md10", "/mnt/r10", "ext4")
+	return m
 }
 
 // exits runs a command that must end with this very code: exits CODE COMMAND [ARGUMENT…].
