@@ -157,7 +157,8 @@ func notOfLevel(h sysfs.Host, s sysfs.Stack, level string) []sysfs.Refusal {
 		fix = fmt.Sprintf("write it as %s in arrays, or name another array", is)
 	}
 	if s.NoKnobs != "" {
-		what = fmt.Sprintf("what is below %s cannot be told: %s", s.Target, s.NoKnobs)
+		what = fmt.Sprintf("what is below %s cannot be told (%s)", s.Target, s.NoKnobs)
+		fix = "mount the array's file system there, or name another array"
 	}
 	return []sysfs.Refusal{{Device: s.Target, Reason: fmt.Sprintf("%s, not %s", what, level), Fix: fix}}
 }

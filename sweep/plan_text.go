@@ -98,7 +98,7 @@ func (p *Plan) textKnobs(out *planText) {
 		}
 		rows = append(rows, []string{
 			k.Name, strings.Join(abbreviated(k.Levels), " ") + unit,
-			perMember(k.Members, isNow),
+			strings.ReplaceAll(perMember(k.Members, isNow), ", now ", ", "),
 			perMember(k.Members, canBe), p.knobNote(k),
 		})
 	}
