@@ -156,6 +156,11 @@ func (s *Sweep) build(ctx context.Context, h *hold, replicate int) error {
 	if err := s.keeper.Array(ctx, arrayOf(h.standing.record), true); err != nil {
 		return fmt.Errorf("journal what is to be built: %w", err)
 	}
+	if spec.MountPoint != "" {
+		if err := os.MkdirAll(filepath.Dir(spec.MountPoint), 0o700); err != nil {
+			return err
+		}
+	}
 	s.dropParts()
 	said := time.Now()
 	made, err := s.maker().Build(ctx, s.host, spec, func(p md.Progress) {

@@ -250,6 +250,9 @@ func TestEachLevelIsBuiltOnceAReplicate(t *testing.T) {
 	}
 	assert.Equal(t, before, b.machine.Settings("sda"))
 	assert.Empty(t, b.left(), "nothing is left in the journal")
+	locks, err := filepath.Glob(filepath.Join(b.state, "lock", "array-*"))
+	require.NoError(t, err)
+	assert.Empty(t, locks, "each sweep would leave some")
 }
 
 func TestALevelThatCannotBeBuilt(t *testing.T) {

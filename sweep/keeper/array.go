@@ -157,6 +157,7 @@ func (s *server) arrayGone(a Array) error {
 		if err := s.j.Clear(s.arrays[i].entry); err != nil {
 			return err
 		}
+		s.dropLocks(s.arrays[i].entry)
 		_ = s.arrays[i].lock.Close()
 		s.arrays = slices.Delete(s.arrays, i, i+1)
 		return nil
@@ -170,7 +171,19 @@ func (s *server) arrayGone(a Array) error {
 		return err
 	}
 	defer lock.Close()
-	return s.j.Clear(e)
+	if err := s.j.Clear(e); err != nil {
+		return err
+	}
+	s.dropLocks(e)
+	return nil
+}
+
+// dropLocks removes the lock files of an array that is no more: its own, and that of its device. Each sweep makes others.
+func (s *server) dropLocks(e Entry) {
+	s.j.dropLock(sysfs.Identity(e.Key()).FileName())
+	if id := e.Array.identity(); id != "" {
+		s.j.dropLock(id.FileName())
+	}
 }
 
 // adoptArray takes over an array of this very sweep from a keeper that died.

@@ -350,6 +350,12 @@ func (j *Journal) read(name string) ([]byte, error) {
 	return b, err
 }
 
+// dropLock removes a lock file for good: of what existed once, under a name that nothing else will ever have. Whoever waits for it finds that there is no
+// entry any more.
+func (j *Journal) dropLock(name string) {
+	_ = unix.Unlinkat(int(j.locks.Fd()), name, 0)
+}
+
 // openLock opens (and makes) the lock file of a member.
 func (j *Journal) openLock(name string) (*os.File, error) {
 	fd, err := unix.Openat(int(j.locks.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
