@@ -103,7 +103,12 @@ func (h Host) arrayDetail(d Device) string {
 	if a.Degraded > 0 {
 		parts = append(parts, fmt.Sprintf("%d missing", a.Degraded))
 	}
-	if a.Syncing() {
+	switch {
+	case a.Syncing() && a.Delayed:
+		parts = append(parts, a.Sync+" delayed")
+	case a.Syncing() && a.SyncDone >= 0:
+		parts = append(parts, fmt.Sprintf("%s %.0f %%", a.Sync, 100*a.SyncDone))
+	case a.Syncing():
 		parts = append(parts, a.Sync)
 	}
 	for _, name := range a.Faulty {

@@ -3,6 +3,7 @@ package sysfs
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,9 @@ type Info struct {
 	Refused   string               `json:"refused"` // why a reading sweep of it would be refused; "" fine
 
 	Device       Device   `json:"-"`
-	UsedBy       []string `json:"-"`
+	Shared       bool     `json:"-"` // Refused only because others share its disks, which --allow shared-disk allows
+	Detail       string   `json:"-"` // of what is stacked: "raid5, clean, 64 KiB chunk, 4 members, sdd1 faulty"
+	UsedBy       []string `json:"-"` // an array that has it as a faulty member or a spare as "md5 (F)", "md5 (S)"
 	Disagreement string   `json:"-"` // the drive's write cache and the kernel's view of it differ
 }
 
@@ -101,6 +104,10 @@ func (h Host) describe(ctx context.Context, d Device, machine look, lookErr erro
 		}
 	}
 	info.Knobs["write_cache"], info.Disagreement = d.cacheInfo(ctx, bridges)
+	if len(stack.Layers) > 0 {
+		info.Detail = stack.Layers[0].Detail
+		info.byMember()
+	}
 	if lookErr != nil {
 		info.Refused = lookErr.Error()
 		return info
@@ -111,12 +118,14 @@ func (h Host) describe(ctx context.Context, d Device, machine look, lookErr erro
 		why = append(why, r.Reason)
 	}
 	info.Refused = strings.Join(why, "; ")
-	onTarget, besides := machine.users(stack)
-	seen := map[string]bool{}
-	for _, u := range append(onTarget, besides...) {
-		if !seen[u.By] {
-			seen[u.By] = true
-			info.UsedBy = append(info.UsedBy, u.By)
+	if len(refusals) > 0 {
+		others, _ := h.judge(ctx, machine, stack, Intent{SharedDisk: true})
+		info.Shared = len(others) == 0
+	}
+	onTarget, _ := machine.users(stack)
+	for _, u := range onTarget {
+		if by := h.usedBy(u); !u.Own && !slices.Contains(info.UsedBy, by) {
+			info.UsedBy = append(info.UsedBy, by)
 		}
 	}
 	return info

@@ -29,7 +29,7 @@ func WriteInventory(w io.Writer, infos []Info, width int, verbose bool) error {
 	}
 	example := ""
 	for _, d := range infos {
-		row := []string{d.Name, orDash(d.Device.describeModel()), orDash(d.Serial), Size(d.SizeBytes), orDash(d.Driver)}
+		row := []string{d.Name, orDash(d.describeModel()), orDash(d.describeSerial()), Size(d.SizeBytes), orDash(d.Driver)}
 		if len(d.Members) > 0 && d.Device.Kind != KindDisk && d.Device.Kind != KindLoop {
 			row[4] = string(d.Device.Kind)
 			row = append(row, plural(len(d.Members), "member"), "by member", "by member")
@@ -37,6 +37,9 @@ func WriteInventory(w io.Writer, infos []Info, width int, verbose bool) error {
 			row = append(row, depthCell(d, note), cacheCell(d, note), rangeCell(d.Knobs["max_sectors_kb"]))
 		}
 		row = append(row, orDash(strings.Join(d.UsedBy, " ")), targetCell(d, note))
+		if text := d.memberNote(); text != "" {
+			row[len(row)-1] += note(text)
+		}
 		t = append(t, row)
 		if example == "" && d.Refused == "" && len(d.UsedBy) == 0 && d.Device.Kind == KindDisk {
 			example = d.Path
@@ -108,6 +111,8 @@ func (a Allowed) Span() string {
 
 func targetCell(d Info, note func(string) string) string {
 	switch {
+	case d.Shared:
+		return "--allow shared-disk" + note(visible(d.Refused))
 	case d.Refused != "":
 		return "no" + note(visible(d.Refused))
 	case d.Device.Identity == "":
@@ -118,7 +123,11 @@ func targetCell(d Info, note func(string) string) string {
 
 func writeKnobs(b *strings.Builder, d Info) {
 	fmt.Fprintf(b, "\n%s  %s  identity %s\n", d.Name, d.Path, orDash(string(d.Device.Identity)))
-	fmt.Fprintf(b, "  model %s  serial %s  wwid %s  by %s\n", orDash(d.Model), orDash(d.Serial), orDash(d.WWID), orDash(d.Driver))
+	if d.Detail != "" {
+		fmt.Fprintf(b, "  %s, on %s\n", visible(d.Detail), strings.Join(d.Members, " "))
+	} else {
+		fmt.Fprintf(b, "  model %s  serial %s  wwid %s  by %s\n", orDash(d.Model), orDash(d.Serial), orDash(d.WWID), orDash(d.Driver))
+	}
 	names := make([]string, 0, len(d.Knobs))
 	for n := range d.Knobs {
 		names = append(names, n)
@@ -127,6 +136,9 @@ func writeKnobs(b *strings.Builder, d Info) {
 	t := table{}
 	for _, n := range names {
 		k := d.Knobs[n]
+		if knob, _ := LookupKnob(n); k.Absent && knob.Scope == OnArrays && d.Device.Kind != KindMD {
+			continue
+		}
 		why := k.Reason
 		switch {
 		case n == "write_cache":
@@ -145,9 +157,6 @@ func writeKnobs(b *strings.Builder, d Info) {
 	}
 	t.write(b, 0)
 }
-
-// describeModel is what the MODEL column says: of an array what it is, of a disk its model.
-func (d Device) describeModel() string { return visible(d.Model) }
 
 // Size is a size as drive makers print it: decimal, three digits.
 func Size(n int64) string {
