@@ -81,7 +81,7 @@ trees: build lab-tools ## capture the guests that unit tests look at anew (sysfs
 		guest=$$(sed -n 's/^# Guest \([a-z]*\):.*/\1/p' "$$setup")
 		bin/qdlab capture --setup "$$setup" "$$guest" "$${setup%.sh}.tar.gz"
 	done
-	go test ./sysfs -run Captured -update
+	go test ./sysfs -run Captured -update-trees
 
 clean: ## what make has built (not the lab's kernel in ~/.cache/qdsweep-lab)
 	rm -rf bin .cache demo bench

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew; look at them before you commit them")
+var updateTrees = flag.Bool("update-trees", false, "write the golden files anew; look at them before you commit them")
 
 // captured unpacks a tree that was captured in a guest of the lab (docs/lab.md says how) and is its host.
 func captured(t *testing.T, name string) Host {
@@ -81,12 +81,12 @@ func TestDevicesOfCapturedTrees(t *testing.T) {
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", "trees", name)
-	if *update {
+	if *updateTrees {
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Equal(t, string(want), got, "%s; go test ./sysfs -run Captured -update writes it anew", file)
+	assert.Equal(t, string(want), got, "%s; go test ./sysfs -run Captured -update-trees writes it anew", file)
 }
 
 // drives gives the names of the drives with these serials, which come up in no fixed order.
