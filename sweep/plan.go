@@ -130,15 +130,6 @@ func (p *Plan) nothingLeft() (refusals []sysfs.Refusal) {
 	return refusals
 }
 
-// resolve finds the first target.
-func (p *Profile) resolve(h sysfs.Host) (sysfs.Stack, error) {
-	targets, err := p.resolveTargets(h)
-	if err != nil {
-		return sysfs.Stack{}, err
-	}
-	return targets[0].Stack, nil
-}
-
 // complete says what a profile lacks that flags could have given.
 func (p *Profile) complete() error {
 	e := &ProfileErrors{File: p.File}

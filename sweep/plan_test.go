@@ -228,6 +228,19 @@ func TestParityHoldsNoData(t *testing.T) {
 	}
 }
 
+func TestASpareHoldsNoData(t *testing.T) {
+	m := newPlanMachine(t)
+	for _, name := range []string{"sda", "sdb", "sdc", "sdd"} {
+		m.disk(name, planDisk{})
+	}
+	m.array("md0", "raid5", "sda", "sdb", "sdc", "sdd")
+	m.file(m.devices["md0"]+"/md/raid_disks", "3\n")
+	m.file(m.devices["md0"]+"/md/dev-sdd/state", "spare\n")
+	p, err := planOf(t, m.host(), "version: 1\nname: a\ntarget: {device: md0}"+readers, PlanOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, 2, p.Targets[0].dataMembers(false))
+}
+
 func TestPlanText(t *testing.T) {
 	m := newPlanMachine(t)
 	for _, name := range []string{"sda", "sdb", "sdc", "sdd"} {

@@ -23,6 +23,14 @@ func FuzzReadProfile(f *testing.F) {
 			f.Add(source)
 		}
 	}
+	for _, target := range []string{
+		"{devices: [sda, /dev/disk/by-id/x, 'serial:S;1=%']}\nmatrix:\n  iodepth: [1, 2]\n  exclude: [{device: sda, iodepth: 2}]",
+		"{arrays: {none: sda, 5: /dev/md5, 10: /mnt/r10}}\nmatrix:\n  raid_level: [5, none]\n  include: [{raid_level: 10}]",
+		"{build: {members: [a, b, c, d], chunk_kb: 64, layout: {5: left-symmetric, 10: f2}, bitmap: internal, initial_sync: yes, filesystem: ext4, mkfs_options: -b 4096, mount_options: [noatime]}}\nmatrix: {raid_level: [5, 10, 1]}",
+		"{build: {members: [a, b], layout: n2}}\nmatrix: {raid_level: [10]}",
+	} {
+		f.Add([]byte("version: 1\nname: a\ntarget: " + target + "\nworkloads: [{name: a, type: io, size: 1g}]\n"))
+	}
 	f.Fuzz(func(t *testing.T, source []byte) {
 		p, err := ReadProfile("fuzz.yaml", bytes.NewReader(source))
 		var wrong *ProfileErrors

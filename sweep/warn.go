@@ -83,10 +83,12 @@ func (t *Target) dataMembers(writes bool) int {
 	if t.Built() {
 		return max(dataOf("raid"+t.Level.Value, n, writes, int(t.Build.copies())), 1)
 	}
-	for _, l := range t.Stack.Layers {
-		if level, _, _ := strings.Cut(l.Detail, ","); l.Device.Kind == sysfs.KindMD {
-			n = dataOf(level, n, writes, 2)
+	arrays := t.Stack.Device.Host().Arrays(t.Stack)
+	for _, a := range arrays {
+		if len(arrays) == 1 && a.Disks > 0 {
+			n = min(n, a.Disks) // the others are spares
 		}
+		n = dataOf(a.Level, n, writes, 2)
 	}
 	return max(n, 1)
 }
