@@ -60,7 +60,7 @@ func (d Device) drive() writecache.Drive {
 		Read: d.host.ReadWithin, Write: d.host.Write, Open: d.host.OpenSG, OpenNVMe: d.host.OpenNVMe, Sync: d.host.syncNode,
 	}
 	if d.Kind != KindDisk {
-		w.Transport = ""
+		w.Transport = writecache.Virtual
 	}
 	switch w.Transport {
 	case "nvme":

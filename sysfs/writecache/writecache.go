@@ -20,6 +20,9 @@ import (
 // ErrUnsupported: this drive's write cache cannot be switched.
 var ErrUnsupported = errors.New("the write cache cannot be switched")
 
+// Virtual is the Transport of a device that is made of others (md, dm, loop).
+const Virtual = "virtual"
+
 // The two levels.
 const (
 	On  = "on"
@@ -37,7 +40,7 @@ const (
 // Drive is one whole disk, and the ways to reach it.
 type Drive struct {
 	Node      string // "/dev/sda"
-	Transport string // "ata" "sas" "scsi" "usb" "nvme" "virtio" or ""
+	Transport string // "ata" "sas" "scsi" "usb" "nvme" "virtio", another or "", or Virtual
 
 	// Logical paths of attributes, "" where there is none.
 	Identify  string // libata's /sys/class/ata_device/devN.0/id
@@ -97,7 +100,7 @@ func (d Drive) state(ctx context.Context) (s State, err error) {
 	case wayVirtio:
 		s, err = d.virtioState(ctx)
 	default:
-		return State{Absent: true, Reason: reason}, nil
+		return State{Absent: d.Transport == Virtual, Reason: reason}, nil
 	}
 	if s.Switchable && d.Fixed != "" {
 		s.Switchable, s.Reason = false, d.Fixed
@@ -189,8 +192,10 @@ func (d Drive) way() (way, string) {
 		return wayNVMe, ""
 	case "virtio":
 		return wayVirtio, ""
+	case Virtual:
+		return wayNone, "this device has no write cache of its own"
 	}
-	return wayNone, "this device has no write cache of its own that could be switched"
+	return wayNone, "there is no way known to ask this kind of device about its write cache"
 }
 
 // settle asks the drive itself what came of it and, where the kernel's view agreed before, waits until

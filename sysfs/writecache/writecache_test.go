@@ -23,7 +23,7 @@ func TestParseView(t *testing.T) {
 }
 
 func TestWhatHasNoCacheIsNotTouched(t *testing.T) {
-	d := Drive{Node: "/dev/loop0", Open: func(string) (sgio.Device, error) {
+	d := Drive{Node: "/dev/loop0", Transport: Virtual, Open: func(string) (sgio.Device, error) {
 		assert.Fail(t, "a command for a loop device")
 		return nil, fs.ErrInvalid
 	}}
@@ -38,6 +38,14 @@ func TestWhatHasNoCacheIsNotTouched(t *testing.T) {
 	require.NoError(t, d.Flush(ctx))
 	_, err = d.Set(ctx, "write back")
 	assert.ErrorContains(t, err, "write back")
+
+	d.Transport = "mmc"
+	s, err = d.State(ctx)
+	require.NoError(t, err)
+	assert.False(t, s.Absent, "it may have one")
+	assert.Contains(t, s.Reason, "no way known")
+	_, err = d.Set(ctx, Off)
+	require.ErrorIs(t, err, ErrUnsupported)
 }
 
 func TestDisagreementSaysWhere(t *testing.T) {
