@@ -103,8 +103,11 @@ func overridden(t *testing.T, d sysfs.Device, drive func() string) {
 	assert.Equal(t, fresh.WriteCache, drive())
 	require.NoError(t, os.WriteFile(d.SysDir()+"/device/rescan", []byte("1"), 0))
 	assert.Equal(t, opposite, attributeText(t, types), "it is an override still: sd has looked, and keeps it")
-	// An override goes only by another one, which nobody can tell from none.
-	require.NoError(t, os.WriteFile(types, []byte("temporary "+fresh.CacheType), 0))
+	// A plain write ends the override, and sets the drive, to what it is.
+	require.NoError(t, os.WriteFile(types, []byte(fresh.CacheType), 0))
+	_, err := d.Apply(ctx, set("write_cache", map[string]string{"on": "off", "off": "on"}[fresh.WriteCache]))
+	require.NoError(t, err)
+	assert.Empty(t, d.CacheDisagreement(ctx), "sd follows the drive again")
 }
 
 func TestLabSataTemporaryCacheType(t *testing.T) {

@@ -316,6 +316,7 @@ func (m *Machine) writeCacheType(d *disk, value string) error {
 		m.put(d.dir+"/queue/write_cache", queueView(value)+"\n", 0o644)
 		return nil
 	}
+	d.override = false
 	if d.RefuseModeSelect {
 		return unix.EINVAL
 	}
