@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"qdsweep/sysfs"
 )
 
 // warn says where a sweep is legal and cannot show what it is made for.
