@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ type Array struct {
 	ChunkBytes         int64
 	Disks, Degraded    int
 	Faulty, Spare      []string // members that hold no data; one that is being rebuilt is a spare until that is done
+	Lost               []string // members whose disk is gone, whether or not md has noticed
 
 	Present     int     // members that are part of the array now, whole
 	Rebuilding  int     // spares that already have a place in the array
@@ -74,6 +76,9 @@ func (h Host) array(d Device) Array {
 		if !ok {
 			continue
 		}
+		if _, err := h.blockDir(name); errors.Is(err, ErrNoDevice) {
+			a.Lost = append(a.Lost, name)
+		}
 		states := strings.Split(h.text(md+entry+"/state"), ",")
 		journal = journal || slices.Contains(states, "journal") && !slices.Contains(states, "faulty")
 		switch {
@@ -116,6 +121,9 @@ func (h Host) arrayDetail(d Device) string {
 	}
 	for _, name := range a.Spare {
 		parts = append(parts, name+" spare")
+	}
+	for _, name := range a.Lost {
+		parts = append(parts, name+" gone")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -25,6 +25,9 @@ func (h Host) failedArrays(s Stack) []Refusal {
 				why += " (faulty: " + strings.Join(a.Faulty, ", ") + ")"
 			}
 			refuse(why, "mdadm "+node+" --add MEMBER, and wait for the recovery")
+		case len(a.Lost) > 0: // md finds out with the next write
+			refuse(fmt.Sprintf("the array %s has lost %s: gone from the machine, and md has not noticed", a.Name, strings.Join(a.Lost, ", ")),
+				"mdadm "+node+" --fail detached --remove detached, or plug it in again and look: mdadm --detail "+node)
 		case a.missing() > 0: // of a level that does not count them
 			refuse(fmt.Sprintf("the array %s has %d of its %d members", a.Name, a.Disks-a.missing(), a.Disks), detail)
 		case a.JournalLost:

@@ -50,7 +50,7 @@ func (i Info) describeSerial() string {
 func (i Info) memberNote() string {
 	var bad []string
 	for _, part := range strings.Split(i.Detail, ", ") {
-		if strings.HasSuffix(part, " faulty") || strings.HasSuffix(part, " spare") {
+		if strings.HasSuffix(part, " faulty") || strings.HasSuffix(part, " spare") || strings.HasSuffix(part, " gone") {
 			bad = append(bad, part)
 		}
 	}

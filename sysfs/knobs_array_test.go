@@ -312,6 +312,49 @@ func TestAMemberIsLost(t *testing.T) {
 	}
 }
 
+// md keeps a pulled disk's name until it writes to it.
+func TestADiskOfAnArrayIsPulled(t *testing.T) {
+	ctx := context.Background()
+	m := fourDisks(t)
+	m.MD("md0", "raid1", "sda", "sdb")
+	m.MD("md1", "raid0", "sdc", "sdd1")
+	m.DM("dm-0", "vg-lv", "LVM-abc", "md0")
+	before := resolve(t, m, "dm-0")
+	m.Pull("sdb")
+	m.Pull("sdc")
+	refusals, err := m.Host().Recheck(ctx, before, sysfs.Intent{})
+	require.NoError(t, err)
+	assert.Contains(t, refusals[0].Reason, "sdb is gone (device lost)")
+	for target, want := range map[string]string{"dm-0": "the array md0 has lost sdb: gone from the machine, and md has not noticed", "md1": "the array md1 has lost sdc"} {
+		s := resolve(t, m, target)
+		assert.Len(t, s.Members, 1, target)
+		refusals, _, err := m.Host().Judge(ctx, s, sysfs.Intent{})
+		require.NoError(t, err)
+		require.Len(t, refusals, 1, target)
+		assert.Contains(t, refusals[0].Reason, want)
+		assert.Contains(t, refusals[0].Fix, "--fail detached --remove detached")
+	}
+	s := resolve(t, m, "md0")
+	assert.Equal(t, "raid1, clean, 64 KiB chunk, 2 members, sdb gone", s.Layers[0].Detail)
+	m.Pull("sda")
+	_, err = m.Host().Resolve("md0")
+	require.ErrorIs(t, err, sysfs.ErrNoDevice)
+	assert.ErrorContains(t, err, "look at what is under md0: sda, sdb: no such block device")
+}
+
+// Another array under the same mapping, on the same disks: not what the sweep began with.
+func TestALayerIsAnotherOne(t *testing.T) {
+	m := fourDisks(t)
+	m.MD("md0", "raid1", "sda", "sdb")
+	m.DM("dm-0", "vg-lv", "LVM-abc", "md0")
+	s := resolve(t, m, "dm-0")
+	m.Set("/sys/block/md0/md/uuid", "ffffffff-0000-4000-8000-000000000000\n")
+	refusals, err := m.Host().Recheck(context.Background(), s, sysfs.Intent{})
+	require.NoError(t, err)
+	require.Len(t, refusals, 1)
+	assert.Contains(t, refusals[0].Reason, `md0 is now "wwid:md-uuid-ffffffff:`)
+}
+
 func TestWhatOthersDidOnADisk(t *testing.T) {
 	m := fourDisks(t)
 	m.MD("md0", "raid1", "sda1", "sdb1")

@@ -13,7 +13,7 @@ func (h Host) judgeSame(s Stack) (refusals []Refusal) {
 		refusals = append(refusals, Refusal{name, why, "qdsweep devices shows what is there now"})
 	}
 	was := append([]Device{s.Device}, s.More...)
-	was = append(was, s.Members...)
+	was = append(was, s.Settable()...)
 	seen := map[string]bool{}
 	for _, d := range was {
 		if seen[d.Name] {

@@ -402,3 +402,41 @@ func TestLabSataKernelLog(t *testing.T) {
 	require.NotEmpty(t, messages)
 	assert.Contains(t, messages[len(messages)-1], "sysrq: HELP")
 }
+
+// md keeps the name of a member that was pulled, and takes it for whole until it writes to it.
+func TestLabDelayArrayWithoutOneOfItsDrives(t *testing.T) {
+	ctx, h := context.Background(), NewHost("/")
+	all, err := h.Devices()
+	require.NoError(t, err)
+	var nodes []string
+	var pulled Device
+	for _, d := range all {
+		if d.Driver == "scsi_debug" && len(nodes) < 2 {
+			nodes, pulled = append(nodes, d.Path), d
+		}
+	}
+	require.Len(t, nodes, 2)
+	host := pulled.scsiHost()
+	do(t, "mdadm", append([]string{"--create", "/dev/md0", "--run", "--assume-clean", "--bitmap=none", "--level=1", "--raid-devices=2"}, nodes...)...)
+	t.Cleanup(func() { // the array goes first, so that the drive gets its letter back
+		do(t, "mdadm", "--stop", "/dev/md0")
+		require.NoError(t, os.WriteFile("/sys/class/scsi_host/"+host+"/scan", []byte("- - -"), 0))
+		require.Eventually(t, func() bool { _, err := os.Stat(pulled.Path); return err == nil }, 30*time.Second, 50*time.Millisecond)
+		do(t, "mdadm", append([]string{"--zero-superblock"}, nodes...)...)
+	})
+	before, err := h.Resolve("/dev/md0")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(pulled.SysDir()+"/device/delete", []byte("1"), 0))
+	require.Eventually(t, func() bool { _, err := h.Device(pulled.Name); return err != nil }, 30*time.Second, 50*time.Millisecond)
+
+	refusals, err := h.Recheck(ctx, before, Intent{})
+	require.NoError(t, err)
+	assert.Contains(t, text(refusals), pulled.Name+" is gone (device lost)")
+	s, err := h.Resolve("/dev/md0")
+	require.NoError(t, err)
+	assert.Len(t, s.Members, 1)
+	assert.Contains(t, s.Layers[0].Detail, pulled.Name+" gone")
+	assert.Contains(t, labJudge(t, "/dev/md0", Intent{}), "the array md0 has lost "+pulled.Name+": gone from the machine, and md has not noticed")
+	do(t, "mdadm", "/dev/md0", "--fail", "detached", "--remove", "detached") // what the refusal says
+	assert.Contains(t, labJudge(t, "/dev/md0", Intent{}), "the array md0 is degraded: 1 of its 2 members missing")
+}

@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -8,19 +9,28 @@ import (
 )
 
 // lower gives the devices directly under one: a partition's disk; the slaves of dm, md and whatever
-// else the kernel stacks; the members an array has in md/ (a faulty one may be in one place only).
+// else the kernel stacks; the members an array has in md/ (a faulty one may be in one place only). md
+// keeps the name of a member whose disk was pulled; that one is left out, and failedArrays speaks of it.
 func (h Host) lower(d Device) ([]Device, error) {
 	if d.Kind == KindPartition {
 		whole, err := d.Whole()
 		return []Device{whole}, err
 	}
 	var under []Device
+	var lost []string
 	for _, name := range h.lowerNames(d.dir) {
 		l, err := h.Device(name)
-		if err != nil {
+		switch {
+		case err == nil:
+			under = append(under, l)
+		case d.Kind == KindMD && errors.Is(err, ErrNoDevice):
+			lost = append(lost, name)
+		default:
 			return nil, fmt.Errorf("look at %s under %s: %w", name, d.Name, err)
 		}
-		under = append(under, l)
+	}
+	if under == nil && lost != nil {
+		return nil, fmt.Errorf("look at what is under %s: %s: %w", d.Name, strings.Join(lost, ", "), ErrNoDevice)
 	}
 	return under, nil
 }
