@@ -228,10 +228,10 @@ func (s *server) journal(ctx context.Context, parts []*part) error {
 		return err
 	}
 	for i, m := range fresh {
-		m.entry = &Entry{
-			Identity: m.Identity, Name: m.Name, BootID: s.boot, Sweep: s.sweep, PID: s.main,
-			Taken: snapshots[i].Taken, Snapshot: &snapshots[i], Settings: sets[m.Key()], PartOf: m.partOf,
-		}
+		e := s.entry()
+		e.Identity, e.Name, e.PartOf = m.Identity, m.Name, m.partOf
+		e.Taken, e.Snapshot, e.Settings = snapshots[i].Taken, &snapshots[i], sets[m.Key()]
+		m.entry = &e
 	}
 	if len(unsaved) == 0 {
 		return nil

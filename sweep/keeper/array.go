@@ -123,7 +123,8 @@ func (s *server) array(a Array, made bool) error {
 	case !made:
 		return s.arrayGone(a)
 	}
-	e := Entry{BootID: s.boot, Sweep: s.sweep, PID: s.main, Taken: time.Now().UTC(), Array: &a}
+	e := s.entry()
+	e.Array = &a
 	if i := s.holdOf(a.UUID); i >= 0 {
 		if s.arrays[i].dead {
 			return fmt.Errorf("array %s is a dead sweep's, and is to be taken down", a.UUID)
@@ -240,7 +241,7 @@ func (s *server) restoreArray(ctx context.Context, e Entry, o RestoreOptions, wa
 		out.State, out.Array, out.Next = StateTakeDown, e.Array, "qdsweep restore"
 		return out
 	}
-	lock, err := takeLock(ctx, s.h, s.j, e.Key(), e.Array.String(), s.main, wait)
+	lock, err := s.takeOver(ctx, e, e.Array.String(), wait)
 	if err != nil {
 		return busyOutcome(out, err)
 	}

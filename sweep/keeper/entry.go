@@ -25,7 +25,8 @@ type Entry struct {
 
 	BootID string    `json:"boot_id"`
 	Sweep  string    `json:"sweep,omitempty"`
-	PID    int       `json:"pid"` // of main
+	PID    int       `json:"pid"`             // of main
+	Since  string    `json:"since,omitempty"` // main's start, clock ticks of that boot: tells it from a later process of that number
 	Taken  time.Time `json:"taken"`
 
 	Snapshot *sysfs.Snapshot `json:"snapshot,omitempty"`
@@ -74,6 +75,11 @@ func (e Entry) file() string {
 		return e.File
 	}
 	return sysfs.Identity(e.Key()).FileName() + suffix
+}
+
+// mainLives says whether the sweep that made the entry still runs. Its keeper may be dead: then it starts another one.
+func (e Entry) mainLives(boot string) bool {
+	return e.BootID == boot && e.Since != "" && !dying(process{e.PID, e.Since})
 }
 
 // memberKey is the identity, or "name:sdh" of a device that has none.

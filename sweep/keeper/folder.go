@@ -56,7 +56,8 @@ func (s *server) folder(path string, made bool) error {
 	found.ParentInode = parent.Inode
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %s", path, found.Device, found.Inode, found.Born))
 	found.ID = hex.EncodeToString(sum[:8])
-	e := Entry{BootID: s.boot, Sweep: s.sweep, PID: s.main, Taken: time.Now().UTC(), Folder: &found}
+	e := s.entry()
+	e.Folder = &found
 	lock, err := takeLock(context.Background(), s.h, s.j, e.Key(), path, s.main, 0)
 	if err != nil {
 		return err

@@ -56,7 +56,8 @@ type plot struct {
 	Root, State string
 	Members     []Member
 	Settings    []sysfs.Setting
-	Crash       int // the keeper dies at this file operation; 0 never
+	Array       *Array // main records it
+	Crash       int    // the keeper dies at this file operation; 0 never
 }
 
 func (p plot) env(role string) []string {
@@ -89,6 +90,11 @@ func playMain(p plot) error {
 	}
 	if _, err := k.Apply(ctx, orders(p.Members, p.Settings)); err != nil {
 		return err
+	}
+	if p.Array != nil {
+		if err := k.Array(ctx, *p.Array, true); err != nil {
+			return err
+		}
 	}
 	fmt.Println("applied", k.PID(), worker.PID())
 	in := bufio.NewScanner(os.Stdin)
@@ -166,7 +172,11 @@ func start(t *testing.T, script plot) *played {
 	words := strings.Fields(p.line("applied"))
 	p.keeper, _ = strconv.Atoi(words[1])
 	p.worker, _ = strconv.Atoi(words[2])
-	require.Len(t, entries(t, p.State), len(p.Members))
+	recorded := len(p.Members)
+	if p.Array != nil {
+		recorded++
+	}
+	require.Len(t, entries(t, p.State), recorded)
 	return p
 }
 

@@ -205,6 +205,26 @@ func (s *server) restoreHeld(e Entry, d sysfs.Device, out *EntryOutcome) {
 	out.Reason = "all settings are as they were, but the entry stays: " + out.Reason
 }
 
+// takeOver takes the lock of a folder or an array. That it is free does not say that the sweep is dead: where only its keeper
+// is, main starts another one, which must not find them gone.
+func (s *server) takeOver(ctx context.Context, e Entry, name string, wait time.Duration) (*os.File, error) {
+	for until := time.Now().Add(wait); ; {
+		lock, err := takeLock(ctx, s.h, s.j, e.Key(), name, s.main, time.Until(until))
+		if err != nil || !e.mainLives(s.boot) {
+			return lock, err
+		}
+		_ = lock.Close()
+		if !time.Now().Before(until) {
+			return nil, &BusyError{Key: e.Key(), Name: name, PID: e.PID, By: commandLine(s.h, e.PID)}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(dyingPoll):
+		}
+	}
+}
+
 // busyOutcome is for a claim that failed.
 func busyOutcome(out EntryOutcome, err error) EntryOutcome {
 	var busy *BusyError
@@ -280,7 +300,7 @@ func (s *server) leftAlone(ctx context.Context, e Entry, d sysfs.Device, ours []
 }
 
 func (s *server) restoreFolder(ctx context.Context, e Entry, o RestoreOptions, out EntryOutcome) EntryOutcome {
-	lock, err := takeLock(ctx, s.h, s.j, e.Key(), e.Folder.Path, s.main, o.Wait)
+	lock, err := s.takeOver(ctx, e, e.Folder.Path, o.Wait)
 	if err != nil {
 		return busyOutcome(out, err)
 	}

@@ -32,6 +32,7 @@ type server struct {
 
 	boot           string
 	main           int
+	since          string // main's start, "" where it is this process
 	sweep          string
 	writeTimeout   time.Duration
 	restoreTimeout time.Duration
@@ -205,6 +206,9 @@ func (s *server) hello(over context.CancelFunc, a helloArgs) error {
 		s.main = a.PID
 	}
 	if s.main != os.Getpid() {
+		if p, err := identify(s.main); err == nil {
+			s.since = p.start
+		}
 		if err := watch(s.main, over); err != nil {
 			return fmt.Errorf("watch main, pid %d: %w", s.main, err)
 		}
@@ -284,6 +288,11 @@ func (s *server) distinct(members []Member) ([]Member, error) {
 	}
 	sortMembers(wanted)
 	return wanted, nil
+}
+
+// entry is one of this sweep, of now.
+func (s *server) entry() Entry {
+	return Entry{BootID: s.boot, Sweep: s.sweep, PID: s.main, Since: s.since, Taken: time.Now().UTC()}
 }
 
 // same gives a member's device, and an error when its name is now another one, or none.
