@@ -257,6 +257,7 @@ func TestJournalRoundTrip(t *testing.T) {
 func FuzzEntry(f *testing.F) {
 	f.Add([]byte(`{"version": 1, "identity": "wwid:x", "snapshot": {}}`))
 	f.Add([]byte(`{"version": 1, "folder": {"id": "x", "path": "/x"}}`))
+	f.Add([]byte(`{"version": 1, "array": {"uuid": "x", "members": [{"name": "sda1"}]}}`))
 	f.Add([]byte(`{"version": 2}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := decodeEntry(b)
