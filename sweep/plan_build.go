@@ -48,6 +48,7 @@ func (p *Profile) resolveBuild(h sysfs.Host) (targets []*Target, refusals []sysf
 				}
 			}
 		}
+		slices.SortFunc(stack.Members, sysfs.Natural)
 		targets = append(targets, &Target{Level: Level{raidLevel, level}, Stack: stack, Build: b, Parts: devices})
 	}
 	return targets, nil

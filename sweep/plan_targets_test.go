@@ -107,7 +107,7 @@ func TestBuildTargets(t *testing.T) {
 		"matrix: {raid_level: [none, 0, 5], queue_depth: [1, 31]}\nworkloads: [{name: a, type: io, size: 1g, iodepth: 100}]\n"
 	p, err := planOf(t, m.host(), source, PlanOptions{})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"none: ext4 on sdd: sdd", "0: ext4 on raid0 on sdd sdb sdc: sdd sdb sdc", "5: ext4 on raid5 on sdd sdb sdc: sdd sdb sdc"}, levelsAndTargets(p))
+	assert.Equal(t, []string{"none: ext4 on sdd: sdd", "0: ext4 on raid0 on sdd sdb sdc: sdb sdc sdd", "5: ext4 on raid5 on sdd sdb sdc: sdb sdc sdd"}, levelsAndTargets(p))
 	assert.True(t, p.Writes())
 	for _, target := range p.Targets {
 		assert.True(t, target.Built())

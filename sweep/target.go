@@ -25,7 +25,7 @@ func (t *Target) Built() bool { return t.Build != nil }
 // TargetOf is the target that a cell drives.
 func (p *Plan) TargetOf(c Cell) *Target { return p.targetAt(c.picks()) }
 
-// Members are the disks under all targets, each once.
+// Members are the disks under all targets, each once, in natural order.
 func (p *Plan) Members() []sysfs.Device {
 	var all []sysfs.Device
 	for _, t := range p.Targets {
@@ -35,6 +35,7 @@ func (p *Plan) Members() []sysfs.Device {
 			}
 		}
 	}
+	slices.SortFunc(all, sysfs.Natural)
 	return all
 }
 
@@ -64,7 +65,7 @@ func (p *Plan) overwritten() []sysfs.Device {
 			all = append(all, t.Stack.Device)
 		}
 	}
-	slices.SortFunc(all, func(a, b sysfs.Device) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, sysfs.Natural)
 	return slices.CompactFunc(all, func(a, b sysfs.Device) bool { return a.Name == b.Name })
 }
 

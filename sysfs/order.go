@@ -34,6 +34,9 @@ func natural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
+// Natural orders devices by their names as people count: sda, sdb, …, sdz, sdaa; sda2 before sda10.
+func Natural(a, b Device) int { return natural(a.Name, b.Name) }
+
 func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
