@@ -313,7 +313,7 @@ func (m machine) mountFilesystem(ctx context.Context, s Spec, d sysfs.Device) er
 		return err
 	}
 	for _, mount := range mounts {
-		if mount.Point == s.MountPoint && mount.Major == d.Major && mount.Minor == d.Minor {
+		if mount.Point == m.realPoint(s.MountPoint) && mount.Major == d.Major && mount.Minor == d.Minor {
 			return ctx.Err()
 		}
 	}

@@ -192,10 +192,11 @@ func (f *fake) program(ctx context.Context, name string, args ...string) (said, 
 	case "mdadm --create":
 		return f.create(devices[0], value, devices[1:], slices.Contains(options, "--assume-clean"))
 	case "mdadm --examine":
+		require.Equal(f.t, "1.2", value["--metadata"])
 		if uuid := f.superblocks[devices[0]]; uuid != "" {
 			return said{out: "MD_LEVEL=raid5\nMD_UUID=" + mdadmUUID(uuid) + "\n"}, nil
 		}
-		return said{code: 1, err: "mdadm: No md superblock detected on /dev/" + devices[0] + ".\n"}, nil
+		return said{err: "mdadm: No super block found on /dev/" + devices[0] + " (Expected magic a92b4efc, got 00000000)\n"}, nil
 	case "mdadm --detail":
 		for _, member := range f.sys.Device(devices[0]).MemberNames() {
 			if uuid := f.superblocks[member]; uuid != "" {
@@ -308,13 +309,13 @@ func (f *fake) mountOn(node, at, kind string, _ uintptr, _ string) (err error) {
 	if err := f.step("mount %s", node); err != nil {
 		return err
 	}
-	f.sys.Mount(filepath.Base(node), strings.TrimPrefix(at, f.sys.Root()), kind)
+	f.sys.Mount(filepath.Base(node), f.realPoint(strings.TrimPrefix(at, f.sys.Root())), kind)
 	return nil
 }
 
 func (f *fake) unmountFrom(at string) (err error) {
 	defer f.diesLater(&err)
-	at = strings.TrimPrefix(at, f.sys.Root())
+	at = f.realPoint(strings.TrimPrefix(at, f.sys.Root()))
 	mounts, err := f.host.Mounts()
 	require.NoError(f.t, err)
 	if !slices.ContainsFunc(mounts, func(m sysfs.Mount) bool { return m.Point == at }) {

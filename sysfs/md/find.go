@@ -56,6 +56,8 @@ func (m machine) find(ctx context.Context, r Record) (found, error) {
 	}
 	if p := r.MountPoint; p != "" && (!path.IsAbs(p) || path.Clean(p) != p || p == "/") {
 		return f, fmt.Errorf("%q is no mount point of ours", p)
+	} else if p != "" {
+		r.MountPoint = m.realPoint(p)
 	}
 	for _, t := range tools(r.Level, "") {
 		if err := m.has(t); err != nil {
@@ -205,23 +207,24 @@ func (m machine) findSuperblocks(ctx context.Context, r Record, f *found) error 
 	return nil
 }
 
-// superblock gives the UUID in a device's md superblock, "" where there is none.
+// superblock gives the UUID in a device's md superblock, "" where there is none. Of several superblocks mdadm shows the newest, unless it
+// is asked for a version: another's old one at the end of the disk would hide ours.
 func (m machine) superblock(ctx context.Context, d sysfs.Device) (string, error) {
 	if err := m.checkNode(d); err != nil {
 		return "", err
 	}
-	s, err := m.ask(ctx, lookTime, "mdadm", "--examine", "--export", d.Path)
+	args := []string{"--examine", "--export", "--metadata=" + metadata, d.Path}
+	s, err := m.ask(ctx, lookTime, "mdadm", args...)
 	if err != nil {
 		return "", err
 	}
-	if s.code != 0 && !strings.Contains(s.err, "No md superblock detected") {
-		return "", fmt.Errorf("mdadm --examine --export %s: exit %d%s", d.Path, s.code, s.reason())
+	if uuid := parseExport(s.out)["MD_UUID"]; uuid != "" {
+		return uuid, nil
 	}
-	uuid := parseExport(s.out)["MD_UUID"] // a disk with a partition table: exit 0, and no UUID
-	if uuid == "" {
-		return "", m.readable(ctx, d) // mdadm says the same of a drive that does not answer
+	if !strings.Contains(s.err, "No super block found") && !strings.Contains(s.err, "No md superblock detected") {
+		return "", fmt.Errorf("%s: exit %d%s", commandText("mdadm", args), s.code, s.reason())
 	}
-	return uuid, nil
+	return "", m.readable(ctx, d) // mdadm says the same of a drive that does not answer
 }
 
 // carriers are the devices that the file system of a record can be on.
@@ -323,7 +326,7 @@ func (m machine) findUsers(r Record, f *found) error {
 			return err
 		}
 		for _, u := range uses {
-			f.blocked = append(f.blocked, fmt.Errorf("%w by somebody else, and left as it is: %s", ErrInUse, u.Text()))
+			f.blocked = append(f.blocked, fmt.Errorf("%w by somebody else, and left as it is: %s; end that, then: sudo qdsweep restore", ErrInUse, u.Text()))
 			f.passing = f.passing && u.Kind == sysfs.UseOpen
 		}
 	}

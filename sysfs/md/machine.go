@@ -46,6 +46,23 @@ func live(h sysfs.Host) (machine, error) {
 // path makes a path of the machine one of ours.
 func (m machine) path(p string) string { return filepath.Join(m.host.Root(), p) }
 
+// realPoint is a mount point as the kernel lists it: without links on the way to it.
+func (m machine) realPoint(point string) string {
+	root, err := filepath.EvalSymlinks(m.host.Root())
+	if err != nil {
+		return point
+	}
+	dir, err := filepath.EvalSymlinks(m.path(filepath.Dir(point)))
+	if err != nil {
+		return point
+	}
+	inside, err := filepath.Rel(root, dir)
+	if err != nil {
+		return point
+	}
+	return filepath.Join("/", inside, filepath.Base(point))
+}
+
 // checkNode makes sure that a device's node leads to that very device: programs are given the node's name.
 func (m machine) checkNode(d sysfs.Device) error {
 	if !m.host.Live() {

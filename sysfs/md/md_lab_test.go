@@ -47,7 +47,8 @@ func newLab(t *testing.T) *lab {
 	m, err := live(sysfs.NewHost("/"))
 	require.NoError(t, err)
 	m.patience = 2 * time.Second
-	l := &lab{T: t, machine: m, state: t.TempDir()}
+	l := &lab{T: t, machine: m, state: filepath.Join(t.TempDir(), "link")}
+	require.NoError(t, os.Symlink(t.TempDir(), l.state)) // the kernel lists a mount without the link
 	for _, d := range labDisks(t) {
 		l.do("sfdisk --quiet --no-tell-kernel --wipe always --label gpt %s <<E\nsize=64MiB\nsize=16MiB\nE", d.Path)
 		l.reread(d)
@@ -207,7 +208,7 @@ func TestLabSataArrays(t *testing.T) {
 			assert.Equal(t, 1.0, last.Done)
 		}
 		if c.level == "5" {
-			assert.Regexp(t, built.Directory+" ext4 rw,noatime.*data=writeback", l.do("cat /proc/mounts"))
+			assert.Regexp(t, filepath.Base(built.Directory)+" ext4 rw,noatime.*data=writeback", l.do("cat /proc/mounts"))
 		}
 		if c.level != "none" {
 			text := l.detail(built.Device)
@@ -242,19 +243,21 @@ func TestLabSataArrayHalfMade(t *testing.T) {
 		l.do("mdadm --zero-superblock %s", theirs.Path)
 		l.clean()
 	})
-	t.Run("another's superblock of an older kind at the end", func(t *testing.T) {
+	t.Run("another's superblock of another kind at the end, and newer", func(t *testing.T) {
 		s := l.spec("1", l.members[:2]...)
 		d := l.members[0]
-		l.do("mdadm --create /dev/md60 --run --level=1 --metadata=0.90 --raid-devices=2 --assume-clean %s missing 2>&1; mdadm --stop /dev/md60 2>&1", d.Path)
-		old := content(t, d)[d.Bytes-(1<<17):]
 		l.do("%s", raw(s, "mdadm --stop /dev/md126"))
-		f, err := os.OpenFile(d.Path, os.O_WRONLY|unix.O_SYNC, 0)
+		ours := content(t, d)[:1<<16]
+		l.do("sleep 1; mdadm --create /dev/md60 --run --level=1 --metadata=0.90 --raid-devices=2 --assume-clean %s missing 2>&1; mdadm --stop /dev/md60 2>&1", d.Path)
+		f, err := os.OpenFile(d.Path, os.O_WRONLY|unix.O_SYNC, 0) // which has zeroed ours
 		require.NoError(t, err)
-		_, err = f.WriteAt(old, d.Bytes-(1<<17))
+		_, err = f.WriteAt(ours, 0)
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
+		theirs := content(t, d)[d.Bytes-1<<17:]
 		assert.Len(t, l.down(s), 2)
-		assert.True(t, bytes.Equal(old, content(t, d)[d.Bytes-(1<<17):]))
+		assert.True(t, bytes.Equal(theirs, content(t, d)[d.Bytes-1<<17:]))
+		assert.Contains(t, l.do("wipefs --noheadings --output offset,type %s", d.Path), "linux_raid_member")
 		l.do("mdadm --zero-superblock %s", d.Path)
 		l.clean()
 	})

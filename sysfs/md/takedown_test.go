@@ -282,6 +282,22 @@ func TestTakeDownOfAnArrayThatLostAMember(t *testing.T) {
 	assert.NotContains(t, f.superblocks, "sdc")
 }
 
+// A superblock that mdadm cannot make sense of is not taken for none.
+func TestTakeDownOfAMemberThatCannotBeRead(t *testing.T) {
+	f, s, _ := standing(t, "1")
+	run := f.run
+	f.run = func(ctx context.Context, name string, args ...string) (said, error) {
+		if args[0] == "--examine" && args[len(args)-1] == "/dev/sdb" {
+			return said{code: 1, err: "mdadm: invalid superblock checksum on /dev/sdb\n"}, nil
+		}
+		return run(ctx, name, args...)
+	}
+	did, err := down(t, f, s)
+	assert.ErrorContains(t, err, "the member sdb (wwid:naa.50000000000000b1) cannot be read: mdadm --examine --export --metadata=1.2 /dev/sdb: exit 1: mdadm: invalid superblock checksum on /dev/sdb")
+	assert.Contains(t, did, "zeroed the md superblock of sda")
+	assert.Equal(t, ourUUID, f.superblocks["sdb"])
+}
+
 func TestTakeDownByNameAndSize(t *testing.T) {
 	none := func(f *fake, name string) sysfs.Device {
 		f.sys.Plug(systest.Disk{Name: name, Transport: "virtio", Bytes: 1 << 30, WWID: "none", Serial: " "})
@@ -332,4 +348,20 @@ func TestUnmountNamesWhoIsInIt(t *testing.T) {
 	_, err := down(t, f, s)
 	assert.ErrorContains(t, err, "used by pid 77 (bash)")
 	assert.NotContains(t, err.Error(), "78")
+}
+
+// The kernel lists mounts without the links on the way to them.
+func TestMountPointThroughALink(t *testing.T) {
+	f := newFake(t)
+	f.sys.Link("/var/lib/qdsweep", "/state")
+	before := f.state()
+	s := f.spec("1", "sda", "sdb")
+	s.MountPoint = "/var/lib/qdsweep/mnt"
+	built, err := f.build(context.Background(), s, nil)
+	require.NoError(t, err)
+	assert.Equal(t, s.MountPoint, built.Directory)
+	did, err := down(t, f, s)
+	require.NoError(t, err)
+	assert.Contains(t, did, "unmounted "+s.MountPoint)
+	assert.Equal(t, before, f.state())
 }

@@ -15,6 +15,7 @@ func (m machine) usersOf(point string) string {
 	if err != nil {
 		return ""
 	}
+	point = m.realPoint(point)
 	var who []string
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil && m.uses(pid, point) {
