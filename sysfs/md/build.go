@@ -118,7 +118,11 @@ func (m machine) assemble(ctx context.Context, s Spec, progress func(Progress)) 
 		if err != nil {
 			return Built{}, err
 		}
-		if err := m.verify(ctx, s, d); err != nil {
+		// Reading under a context that has ended would find nothing, and say that mdadm has made something else.
+		if err := m.verify(context.WithoutCancel(ctx), s, d); err != nil {
+			return Built{}, err
+		}
+		if err := ctx.Err(); err != nil {
 			return Built{}, err
 		}
 		if l, _ := lookupLevel(s.Level); s.InitialSync && l.sync {
