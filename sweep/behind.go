@@ -159,6 +159,10 @@ func (s *Sweep) lookBehind(ctx context.Context, t *transaction) {
 func (s *Sweep) judgeSign(t *transaction, sign sysfs.Sign) {
 	text := sign.Device + ": " + sign.Text
 	switch sign.Kind {
+	case sysfs.Gone: // the gate of the next run refuses the target where the drive has not come back
+		if t.failed == nil || results.CodeOf(t.failed.reason) != results.DeviceLost {
+			t.suspect = append(t.suspect, results.DeviceLost.With(text))
+		}
 	case sysfs.NCQOff:
 		t.suspect = append(t.suspect, results.NCQSwitchedOff.With(text))
 		s.endMember(sign.Device, "the kernel has switched NCQ off because of errors, "+text)

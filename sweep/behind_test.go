@@ -1,8 +1,10 @@
 package sweep
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -64,6 +66,43 @@ func TestErrorsAndSlowerLinks(t *testing.T) {
 			assert.Equal(t, 1, o.Audit.Suspect)
 		})
 	}
+}
+
+// A drive that went away while the workload did without it, as of a mirror, is the row's reason; the gate lets no further run begin.
+func TestADriveIsGoneThatTheWorkloadDidNotMeet(t *testing.T) {
+	b := newBench(t, "{max_sectors_kb: [8, 16]}", drives("sda", "sdb")...)
+	b.machine.MD("md0", "raid1", "sda", "sdb")
+	b.on("md0")
+	b.observe = once(working(1), func() { b.machine.Set("/sys/block/sdb/device/state", "offline\n") })
+	o, rows := b.run()
+	require.Len(t, rows, 1)
+	assert.Equal(t, []string{"suspect", "device lost: sdb: device/state: running → offline"}, []string{rows[0].Status, rows[0].Reason})
+	assert.Equal(t, results.Audit{Planned: 2, Suspect: 1, Remaining: 1}, o.Audit)
+}
+
+// Somebody who was at the members before one workload says nothing of the others.
+func TestNotAtRestBeforeOneOfTheWorkloads(t *testing.T) {
+	b := newBench(t, "{queue_depth: [4]}", drives("sda")...)
+	b.profile += "  - {name: r2, type: io, mode: randread, engine: psync, runtime: 0s, size: 1m}\n" +
+		"  - {name: r3, type: io, mode: randread, engine: psync, runtime: 0s, size: 1m}\n"
+	b.restless = time.Millisecond
+	stat := func(inFlight int) {
+		b.machine.Set("/sys/block/sda/stat", fmt.Sprintf("0 0 0 0 0 0 0 0 %d 0 0\n", inFlight))
+	}
+	b.observe = func(e Event) {
+		switch {
+		case e.Kind == PhaseBegan && e.Phase == "r":
+			stat(1)
+		case e.Kind == PhaseBegan && e.Phase == "r2":
+			stat(0)
+		}
+	}
+	_, rows := b.run()
+	require.Len(t, rows, 3)
+	for i, want := range []string{results.OK, results.Suspect, results.OK} {
+		assert.Equal(t, want, rows[i].Status, "%s: %s", rows[i].Workload, rows[i].Reason)
+	}
+	assert.Equal(t, "not at rest", rows[1].Reason)
 }
 
 func TestTemperature(t *testing.T) {

@@ -176,9 +176,7 @@ func (s *Sweep) prepare(ctx context.Context, t *transaction, spec workload.Spec)
 		s.problem(ctx, t, &spec, err, "prepare")
 		return
 	}
-	if !rested {
-		t.suspect = append(t.suspect, string(results.NotAtRest))
-	}
+	t.restless = !rested
 }
 
 // work lets the worker do one workload, under the run's timeout, while the members are observed.
@@ -193,7 +191,10 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 	o := observe(t.at.names, t.at.probes)
 	found, err := s.worker.Run(wctx, spec, s.target(t.at), s.seedOf(t.run, spec))
 	o.finish()
-	others := foreign(t.at.shares, before, tallies(t.at.shares, false))
+	suspect := foreign(t.at.shares, before, tallies(t.at.shares, false))
+	if t.restless {
+		suspect = append(suspect, string(results.NotAtRest))
+	}
 	celsius, warm := s.temperature(ctx, t.at)
 	for _, r := range found {
 		if r.Err != "" {
@@ -203,7 +204,7 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 			}
 			continue
 		}
-		t.phases = append(t.phases, phase{spec, r, o.summarise(r.Window, found...), others, celsius, warm})
+		t.phases = append(t.phases, phase{spec, r, o.summarise(r.Window, found...), suspect, celsius, warm})
 	}
 	if err != nil {
 		s.problem(wctx, t, &spec, err, "work")

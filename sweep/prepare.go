@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (s *Sweep) quiesce(ctx context.Context, h *hold) error {
 // rest waits until no member has had anything in flight, nor completed anything, for settle. It gives up after 10 × settle + 10 s
 // (design section 4): a machine that never rests still gets its night, with rows that say so.
 func (s *Sweep) rest(ctx context.Context, h *hold, settle time.Duration) (atRest bool, err error) {
-	limit := time.Now().Add(10*settle + 10*time.Second)
+	limit := time.Now().Add(10*settle + cmp.Or(s.opt.restless, 10*time.Second))
 	quiet := time.Now()
 	last := h.counters()
 	for {

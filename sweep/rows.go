@@ -62,7 +62,7 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 			continue
 		}
 		s.fill(&row, t, p)
-		suspect, remarks := append(slices.Clone(t.suspect), p.foreign...), slices.Clone(remarks)
+		suspect, remarks := append(slices.Clone(t.suspect), p.suspect...), slices.Clone(remarks)
 		if reason, wrong := cached(p); wrong {
 			suspect = append(suspect, reason)
 		} else {
@@ -90,7 +90,11 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 				row.Errors = results.IntOf(r.Errors)
 			}
 		}
-		row.Status, row.Reason = results.Failed, results.JoinReasons(slices.Concat([]string{t.failed.reason}, t.suspect, remarks)...)
+		suspect := slices.Clone(t.suspect)
+		if t.restless && t.failed.spec != nil {
+			suspect = append(suspect, string(results.NotAtRest))
+		}
+		row.Status, row.Reason = results.Failed, results.JoinReasons(slices.Concat([]string{t.failed.reason}, suspect, remarks)...)
 		out = append(out, row)
 	case t.skipped != "":
 		row := base

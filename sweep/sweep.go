@@ -35,6 +35,7 @@ type Options struct {
 
 	maker    maker         // of arrays; nil for mdadm. Tests have one that needs no kernel
 	patience time.Duration // with the keeper's restoring; 0 the real one. Tests have less
+	restless time.Duration // how long, beyond 10 × settle, rest is waited for; 0 the real one. Tests have less
 }
 
 // Sweep is one execution of a profile, in one output folder.

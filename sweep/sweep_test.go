@@ -59,6 +59,7 @@ type bench struct {
 	maker    maker
 	start    func(context.Context) (*keeper.Client, error) // nil: b.keeper
 	deadline time.Duration                                 // of one attribute write
+	restless time.Duration                                 // of the wait for rest
 	keepers  sync.WaitGroup
 }
 
@@ -114,7 +115,7 @@ func (b *bench) execute(ctx context.Context) (Outcome, error) {
 	if start == nil {
 		start = b.keeper
 	}
-	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker})
+	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker, restless: b.restless})
 }
 
 // run executes a sweep that is not refused.

@@ -20,6 +20,7 @@ type transaction struct {
 	until   time.Time
 
 	touched  bool           // something may have been changed: it has to be put back
+	restless bool           // the members were not at rest when the last workload began
 	health   []sysfs.Health // of each member, once the settings were made
 	applied  []keeper.Applied
 	phases   []phase
@@ -39,7 +40,7 @@ type phase struct {
 	spec    workload.Spec
 	result  workload.Result
 	seen    summary
-	foreign []string // reasons: who else was at the members while the workload was
+	suspect []string // reasons of this workload alone: who else was at the members before it, or while it was
 	celsius float64  // of the hottest member, after the work
 	warm    bool     // a member says its temperature
 }

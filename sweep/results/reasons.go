@@ -64,7 +64,7 @@ func Codes() []CodeMeaning {
 		{Unsupported, []string{OK, Skipped, Failed}, "a member cannot have that level; ok with `unsupported: record`"},
 		{Error, []string{Failed}, "the workload met an error, with its errno"},
 		{NothingDone, []string{Failed}, "the workload completed not one operation in its window"},
-		{DeviceLost, []string{Failed}, "the device went away during the run"},
+		{DeviceLost, []string{Suspect, Failed}, "the device went away during the run; suspect where the workload did not meet it: a mirror read from its other half, or the drive came back"},
 		{Degraded, []string{Failed}, "an array under the target lost a member during the run"},
 		{Changed, []string{Failed}, "the target or a member is no longer what the sweep started with, or something else is using it"},
 		{NotApplied, []string{Failed}, "a setting could not be made: the write failed or did not return"},
