@@ -77,6 +77,19 @@ func TestPlanTextOfSeveralTargets(t *testing.T) {
 	}
 }
 
+// What is said of queue_depth is not said of a drive that has none to set.
+func TestNoWarningOfADepthThatCannotBe(t *testing.T) {
+	for _, unsupported := range []string{"skip", "record"} {
+		m := newPlanMachine(t)
+		m.disk("sda", planDisk{scsi: true})
+		m.disk("sdb", planDisk{scsi: true, fixedDepth: true, depth: 1, requests: 2})
+		p, err := planOf(t, m.host(), "version: 1\nname: a\ntarget: {devices: [sda, sdb]}\nunsupported: "+unsupported+"\nmatrix: {queue_depth: [1, 31]}\n"+
+			"workloads: [{name: a, type: io, engine: libaio, iodepth: 32}]\n", PlanOptions{})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"sda: queue_depth 1 is one command at a time, still tagged; it is NCQ off on libata only"}, p.Warnings, unsupported)
+	}
+}
+
 func TestACommandIsCutBeforeFlags(t *testing.T) {
 	assert.Equal(t, []string{"run x ", "--erase 'a --b' ", "--erase c"}, beforeFlags("run x --erase 'a --b' --erase c"))
 	assert.Equal(t, []string{"run"}, beforeFlags("run"))

@@ -100,7 +100,7 @@ func (t *Target) facts() (facts []string) {
 	return facts
 }
 
-// textTargets is a line for each target: the level that picks it, what it is called, what it is.
+// textTargets is a line for each target: the level that picks it, what it is called, what it is. Levels that are identities are long, and come last.
 func (p *Plan) textTargets(out *planText) {
 	shared := p.onAll(p.Members())
 	var rows [][]string
@@ -120,10 +120,13 @@ func (p *Plan) textTargets(out *planText) {
 			}
 			row = append(row, s.Target, strings.Join(facts, "; "))
 		default:
-			row = append(row, strings.TrimPrefix(s.Target, byName), strings.Join(t.facts(), "; "))
+			row = append(row, s.Target, strings.Join(t.facts(), "; "))
 		}
 		if !shared && !t.Built() && len(t.Stack.Layers) > 0 && !strings.Contains(row[2], "; on ") {
 			row[2] += "; on " + namesText(t.Stack.Members)
+		}
+		if t.Level.Axis == deviceAxis {
+			row = []string{t.Stack.Device.Name, row[2], level}
 		}
 		rows = append(rows, row)
 	}

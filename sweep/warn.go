@@ -27,12 +27,12 @@ func (p *Plan) warn(ctx context.Context) []string {
 	return all
 }
 
-// deepest is the highest level of queue_depth that is not skipped on a target; 0 when it is no axis.
+// deepest is the highest level of queue_depth that a target can have; 0 when there is none, or it is no axis.
 func (p *Plan) deepest(t *Target) int {
 	deepest := 0
 	for _, level := range p.Profile.Matrix.levelsOf("queue_depth") {
 		n, err := strconv.Atoi(level)
-		if err == nil && (p.Profile.Unsupported != Skip || p.skip[t.Level][Level{"queue_depth", level}] == "") {
+		if err == nil && p.skip[t.Level][Level{"queue_depth", level}] == "" {
 			deepest = max(deepest, n)
 		}
 	}
@@ -162,7 +162,7 @@ func (p *Plan) warnNCQ() []string {
 	}
 	var others []string
 	for _, m := range p.Members() {
-		if !m.Libata() {
+		if !m.Libata() && !p.fixed("queue_depth", m.Name) {
 			others = append(others, m.Name)
 		}
 	}
@@ -170,6 +170,18 @@ func (p *Plan) warnNCQ() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s: queue_depth 1 is one command at a time, still tagged; it is NCQ off on libata only", strings.Join(others, ", "))}
+}
+
+// fixed says that a knob of the plan cannot be set on a member.
+func (p *Plan) fixed(knob, member string) bool {
+	for _, k := range p.Knobs {
+		for _, m := range k.Members {
+			if k.Name == knob && m.Member == member {
+				return !m.Allowed.Writable
+			}
+		}
+	}
+	return false
 }
 
 // warnCache: only writes meet the write cache.
