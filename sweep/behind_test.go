@@ -80,6 +80,20 @@ func TestADriveIsGoneThatTheWorkloadDidNotMeet(t *testing.T) {
 	assert.Equal(t, results.Audit{Planned: 2, Suspect: 1, Remaining: 1}, o.Audit)
 }
 
+// A spare does nothing, and so has no part in the mean of what the members had outstanding.
+func TestASpareIsNotObserved(t *testing.T) {
+	b := newBench(t, "{max_sectors_kb: [8]}", drives("sda", "sdb", "sdc")...)
+	b.machine.MD("md0", "raid1", "sda", "sdb")
+	b.machine.Join("md0", "sdc")
+	stack, err := b.host.Resolve("md0")
+	require.NoError(t, err)
+	require.Len(t, stack.Members, 3)
+	h := &hold{stack: stack}
+	require.NoError(t, h.watchMembers(b.host))
+	defer closeProbes(h.probes)
+	assert.Equal(t, []string{"sda", "sdb"}, h.names)
+}
+
 // Somebody who was at the members before one workload says nothing of the others.
 func TestNotAtRestBeforeOneOfTheWorkloads(t *testing.T) {
 	b := newBench(t, "{queue_depth: [4]}", drives("sda")...)

@@ -210,7 +210,7 @@ func (s *Sweep) occupy(ctx context.Context, h *hold) error {
 		}
 		h.standing.claimed = above
 	}
-	if err := h.watchMembers(); err != nil {
+	if err := h.watchMembers(s.host); err != nil {
 		return err
 	}
 	if s.worker == nil {

@@ -218,9 +218,9 @@ func (s *Sweep) checkSpace(dir string) error {
 	return nil
 }
 
-// watchMembers opens the counters of the target's members.
-func (h *hold) watchMembers() (err error) {
-	if h.names, h.probes, err = openProbes(h.stack.Members); err != nil {
+// watchMembers opens the counters of the target's members; an array's spare, which does nothing, would lower the mean depth.
+func (h *hold) watchMembers(host sysfs.Host) (err error) {
+	if h.names, h.probes, err = openProbes(host.DataMembers(h.stack)); err != nil {
 		return err
 	}
 	h.shares, err = openShares(h.stack)

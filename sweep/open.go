@@ -66,7 +66,7 @@ func (s *Sweep) open(ctx context.Context) error {
 		if h.target.Built() {
 			continue
 		}
-		if err := h.watchMembers(); err != nil {
+		if err := h.watchMembers(s.host); err != nil {
 			return err
 		}
 		if err := s.layOut(ctx, h); err != nil {
