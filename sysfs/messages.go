@@ -9,16 +9,17 @@ import (
 )
 
 // What a message of the kernel means, and whose it is. The words are those of libata-eh.c, sd.c and scsi_error.c, blk-core.c, the NVMe
-// host driver and md, from 4.18 to 6.12. What libata says after every change of the write cache ("configured for UDMA/133", "EH
+// host driver, md, uas.c and usb/core/hub.c, from 4.18 to 6.12. What libata says after every change of the write cache ("configured for UDMA/133", "EH
 // complete") is not among them.
 var (
-	saysGone       = regexp.MustCompile(`^ata\d+(\.\d+)?: (detaching \(SCSI|disabled?( device)?$|SATA link down)|Device offlined|rejecting I/O to (offline|dead) device|Removing after probe failure`)
+	saysGone       = regexp.MustCompile(`^ata\d+(\.\d+)?: (detaching \(SCSI|disabled?( device)?$|SATA link down)|Device offlined|rejecting I/O to (offline|dead) device|Removing after probe failure|USB disconnect`)
 	saysNCQOff     = regexp.MustCompile(`NCQ disabled due to|[Dd]isabling NCQ`)
 	saysSlower     = regexp.MustCompile(`limiting (SATA link )?speed to`)
 	saysErrors     = regexp.MustCompile(`failed command|exception Emask|(hard|soft) resetting link|COMRESET failed|link is slow to respond|qc timeout|revalidation failed|failed to IDENTIFY`)
 	saysSCSIErrors = regexp.MustCompile(`FAILED Result: |Sense Key : (Medium|Hardware|Aborted)|attempting task abort|[Dd]evice reset|timing out command|error, dev |Buffer I/O error`)
 	saysNVMeErrors = regexp.MustCompile(`timeout, (aborting|reset|completion|disable)|controller is down|Abort status`)
 	saysMDErrors   = regexp.MustCompile(`Disk failure on|read error|write error`)
+	saysUSBErrors  = regexp.MustCompile(`reset \S+ USB device number|uas_eh_(abort|device_reset)_handler`)
 	saysQueueFull  = regexp.MustCompile(`(?i)queue[ _]full|task set full`)
 )
 
@@ -31,7 +32,7 @@ func kindOfMessage(message string) SignKind {
 		return NCQOff
 	case is(saysSlower):
 		return SlowedDown
-	case is(saysErrors), is(saysSCSIErrors), is(saysNVMeErrors), is(saysMDErrors):
+	case is(saysErrors), is(saysSCSIErrors), is(saysNVMeErrors), is(saysMDErrors), is(saysUSBErrors):
 		return ErrorHandling
 	case is(saysQueueFull):
 		return QueueFull
@@ -41,7 +42,7 @@ func kindOfMessage(message string) SignKind {
 
 // addresses are the names by which the kernel's messages speak of one drive.
 type addresses struct {
-	begins []string         // "ata3: ", "ata3.00: ", "nvme nvme0: "
+	begins []string         // "ata3: ", "ata3.00: ", "nvme nvme0: ", "usb 2-1.4: "
 	within []*regexp.Regexp // "2:0:0:0", "sda", its partitions
 }
 
@@ -62,6 +63,14 @@ func (h Host) addresses(d Device) addresses {
 			a.begins = append(a.begins, fmt.Sprintf("ata%s.15: ", port))
 		}
 		a.begins = append(a.begins, fmt.Sprintf("ata%s: ", port), fmt.Sprintf("ata%s.%02d: ", port, number))
+	}
+	if d.Transport == "usb" {
+		for up := p; len(up) > len("/sys/devices"); up = path.Dir(up) {
+			if at := path.Base(up); usbDevice.MatchString(at) { // the bridge; what is above it are hubs
+				a.begins = append(a.begins, "usb "+at+": ")
+				break
+			}
+		}
 	}
 	name := regexp.QuoteMeta(d.Name)
 	part := `\d+`

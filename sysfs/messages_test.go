@@ -37,6 +37,11 @@ func TestKindsOfMessages(t *testing.T) {
 		"nvme nvme0: Removing after probe failure status: -19":                                                     Gone,
 		"md/raid:md0: Disk failure on sda1, disabling device.":                                                     ErrorHandling,
 		"md/raid1:md0: read error corrected (8 sectors at 2048 on sda1)":                                           ErrorHandling,
+		"usb 2-1.4: reset SuperSpeed USB device number 3 using xhci_hcd":                                           ErrorHandling,
+		"usb 1-1: reset high-speed USB device number 2 using ehci-pci":                                             ErrorHandling,
+		"sd 6:0:0:0: [sdg] tag#5 uas_eh_abort_handler 0 uas-tag 6 inflight: CMD OUT ":                              ErrorHandling,
+		"usb 2-1.4: USB disconnect, device number 3":                                                               Gone,
+		"usb 2-1.4: new SuperSpeed USB device number 3 using xhci_hcd":                                             "",
 		"sd 6:0:0:0: [sdg] Queue full, depth lowered to 97":                                                        QueueFull,
 		"sd 6:0:0:0: task set full":                                                                                QueueFull,
 		"ata3.00: configured for UDMA/133":                                                                         "",
@@ -72,6 +77,10 @@ func TestWhoseAMessageIs(t *testing.T) {
 	tr.link(tr.devPath["sdg"]+"/device", "/sys/devices/pci0000:00/0000:02:00.0/host16/target16:0:1/16:0:1:0")
 	tr.block("vda", "pci0000:00/0000:00:05.0/virtio2/block", 100)
 	tr.link(tr.devPath["vda"]+"/device", "/sys/devices/pci0000:00/0000:00:05.0/virtio2")
+	// A disk in a USB box, behind a hub.
+	const box = "pci0000:00/0000:00:14.0/usb2/2-1/2-1.4/2-1.4:1.0/host17/target17:0:0/17:0:0:0"
+	tr.block("sdh", box+"/block", 100)
+	tr.link(tr.devPath["sdh"]+"/device", "/sys/devices/"+box)
 	tr.md("md0", "sdb", "sdc")
 
 	const ata, scsi = "%s: hard resetting link", "sd %s: Power-on or device reset occurred"
@@ -107,13 +116,17 @@ func TestWhoseAMessageIs(t *testing.T) {
 		{"I/O error, dev nvme0c3n1, sector 1", []string{"nvme0n1"}},
 		{"I/O error, dev nvme0n10, sector 1", nil},
 		{"I/O error, dev nvme10n1, sector 1", nil},
+		{"usb 2-1.4: reset SuperSpeed USB device number 3 using xhci_hcd", []string{"sdh"}},
+		{"usb 2-1: reset high-speed USB device number 2 using xhci_hcd", nil}, // the hub
+		{"usb 12-1.4: reset high-speed USB device number 2 using xhci_hcd", nil},
+		{"sd 17:0:0:0: [sdh] tag#5 uas_eh_abort_handler 0 uas-tag 6 inflight: CMD OUT ", []string{"sdh"}},
 		{"nvme nvme0: I/O 5 QID 1 timeout, aborting", []string{"nvme0n1"}},
 		{"nvme nvme00: I/O 5 QID 1 timeout, aborting", nil},
 		{"md/raid:md0: Disk failure on sdb, disabling device.", []string{"md0", "sdb"}},
 		{"ata31.00: failed command: a name in what another drive says, sda", nil},
 	} {
 		var got []string
-		for _, name := range []string{"md0", "nvme0n1", "sda", "sdb", "sdc", "sde", "sdg", "sdm", "sdaa", "vda"} {
+		for _, name := range []string{"md0", "nvme0n1", "sda", "sdb", "sdc", "sde", "sdg", "sdh", "sdm", "sdaa", "vda"} {
 			d, err := tr.host().Device(name)
 			require.NoError(t, err)
 			if signs := tr.host().Signs(d, Health{}, Health{}, []string{c.message}); len(signs) > 0 {
