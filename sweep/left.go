@@ -1,7 +1,9 @@
 package sweep
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"qdsweep/sweep/results"
 )
@@ -42,6 +44,9 @@ func leftSentences(devices []left) []string {
 		if len(names[kind]) > 1 {
 			verb, it = " are ", "they were"
 		}
+		slices.SortFunc(names[kind], func(a, b string) int { // sdb before sdaa
+			return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+		})
 		sentence := results.ShortNames(names[kind]) + verb
 		if !kind.back {
 			sentence += "NOT "

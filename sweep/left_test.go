@@ -14,7 +14,7 @@ func TestLeftSentences(t *testing.T) {
 		"sda sdb sdd are as they were: queue_depth 31, write_cache on",
 		"sde is as it was: queue_depth 31, write_cache off",
 	}, leftSentences([]left{
-		{"sda", true, "queue_depth 31, write_cache on"}, {"sdb", true, "queue_depth 31, write_cache on"},
+		{"sdb", true, "queue_depth 31, write_cache on"}, {"sda", true, "queue_depth 31, write_cache on"},
 		{"sdc", false, "queue_depth 1"}, {"sdd", true, "queue_depth 31, write_cache on"},
 		{"sde", true, "queue_depth 31, write_cache off"}, {"sdf", false, ""},
 	}))
