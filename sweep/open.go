@@ -108,7 +108,10 @@ func (s *Sweep) judgeEarly(ctx context.Context) ([]*Target, error) {
 	switch {
 	case err == nil:
 		s.plan = plan
-		return plan.Targets, s.judge(ctx)
+		if err := s.judge(ctx); err != nil && !s.builtBefore(plan.Targets) {
+			return nil, err
+		}
+		return plan.Targets, nil
 	case !errors.As(err, &notHere):
 		return nil, err
 	case s.host.Live() && os.Geteuid() != 0:

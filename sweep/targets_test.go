@@ -303,6 +303,12 @@ func TestWhatCannotBeTakenDown(t *testing.T) {
 	left := b.left()
 	require.Len(t, left, 1)
 	assert.True(t, strings.HasPrefix(left[0], "array-"))
+
+	// The gate would say how to stop somebody's array; this one is ours.
+	b.out += "2"
+	_, err := b.execute(context.Background())
+	assert.ErrorContains(t, err, "qdsweep restore")
+	assert.NotContains(t, err.Error(), "mdadm --stop")
 }
 
 // The keeper dies while an array stands: another one puts the settings back, and the sweep goes on with the array.
