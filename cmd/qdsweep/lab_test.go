@@ -161,7 +161,7 @@ func (l *lab) delayed(n int) string {
 func (l *lab) settings(disk string) map[string]string {
 	l.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"queue/*", "queue/iosched/*", "device/queue_depth", "device/queue_ramp_up_period", "device/scsi_disk/*/cache_type"} {
+	for _, pattern := range []string{"queue/*", "queue/iosched/*", "device/queue_depth", "device/queue_ramp_up_period", "device/scsi_disk/*/cache_type", "cache_type"} {
 		files, err := filepath.Glob("/sys/block/" + disk + "/" + pattern)
 		require.NoError(l, err)
 		for _, f := range files {
