@@ -155,8 +155,10 @@ func TestLabDelayKilledKeeperInTheKernel(t *testing.T) {
 
 	nanoseconds := get(t, "/", strings.TrimPrefix(strings.Replace(delay, "delay", "ndelay", 1), "/"))
 	require.NoError(t, os.WriteFile(delay, []byte("1500\n"), 0)) // of 1/250 s
-	t.Cleanup(func() {
-		require.NoError(t, os.WriteFile(strings.Replace(delay, "delay", "ndelay", 1), []byte(nanoseconds+"\n"), 0))
+	t.Cleanup(func() {                                           // EBUSY while a command is with a drive
+		require.Eventually(t, func() bool {
+			return os.WriteFile(strings.Replace(delay, "delay", "ndelay", 1), []byte(nanoseconds+"\n"), 0) == nil
+		}, 30*time.Second, 50*time.Millisecond)
 	})
 	reader := exec.Command("dd", "if=/dev/"+hanging, "of=/dev/null", "bs=4096", "count=1", "iflag=direct")
 	require.NoError(t, reader.Start())
