@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"qdsweep/sweep/keeper"
@@ -45,7 +46,7 @@ type standing struct {
 	claimed   []keeper.Member // the devices of the array itself, which the keeper has hold of
 }
 
-// part is a disk or partition that arrays are built from. While none stands it is claimed O_EXCL.
+// part is a disk or partition that arrays are built from. While nothing stands on it it is claimed O_EXCL.
 type part struct {
 	stack sysfs.Stack
 	node  *os.File
@@ -82,13 +83,21 @@ func (s *Sweep) claimParts(ctx context.Context) (waited bool, err error) {
 	return waited, nil
 }
 
-// dropParts lets go of them: mdadm and mkfs claim for themselves.
-func (s *Sweep) dropParts() {
+// dropParts lets go of what a target is built from: mdadm and mkfs claim for themselves. What its level does not use stays claimed: nobody shall put
+// anything on it that the next level overwrites.
+func (s *Sweep) dropParts(t *Target) {
+	used := t.spec().Members
 	for _, p := range s.parts {
-		if p.node != nil {
-			_ = bounded(context.Background(), claimPatience, p.node.Close)
-			p.node = nil
+		if slices.ContainsFunc(used, func(d sysfs.Device) bool { return d.Name == p.stack.Device.Name }) {
+			p.drop()
 		}
+	}
+}
+
+func (p *part) drop() {
+	if p.node != nil {
+		_ = bounded(context.Background(), claimPatience, p.node.Close)
+		p.node = nil
 	}
 }
 
@@ -108,6 +117,10 @@ func (s *Sweep) stand(ctx context.Context, t *transaction) {
 			t.end = &errEnd{reason: "what was built before could not be taken down"}
 			return
 		}
+	}
+	if h.ended != "" { // somebody else has its members now
+		t.end = &errEnd{reason: h.ended}
+		return
 	}
 	if refusals, err := s.recheckParts(ctx, h); err != nil || len(refusals) > 0 {
 		s.refused(ctx, t, refusals, err)
@@ -161,7 +174,7 @@ func (s *Sweep) build(ctx context.Context, h *hold, replicate int) error {
 			return err
 		}
 	}
-	s.dropParts()
+	s.dropParts(h.target)
 	said := time.Now()
 	made, err := s.maker().Build(ctx, s.host, spec, func(p md.Progress) {
 		if time.Since(said) >= buildNotes {
@@ -186,7 +199,7 @@ func (s *Sweep) build(ctx context.Context, h *hold, replicate int) error {
 
 // standBare drives the first part as it is: raid_level none without a file system.
 func (s *Sweep) standBare(ctx context.Context, h *hold, replicate int) error {
-	s.dropParts()
+	s.dropParts(h.target)
 	h.standing = &standing{replicate: replicate}
 	h.stack = s.parts[0].stack
 	h.stack.Target = h.target.Stack.Target
@@ -227,36 +240,76 @@ func (s *Sweep) strike(h *hold) bool {
 		return true
 	}
 	s.event(Event{Kind: PhaseBegan, Phase: "take down"})
-	ctx, cancel := context.WithTimeout(context.Background(), takeDownLimit)
-	defer cancel()
 	stood := h.standing
 	err := s.letGo(h)
 	h.standing, h.stack = nil, h.target.Stack
 	if s.keeperDead() {
-		put, rerr := s.reviveKeeper()
-		s.left(h, false, put, rerr)
-	} else if len(stood.claimed) > 0 {
-		err = errors.Join(err, s.keeper.Release(ctx, stood.claimed...))
+		s.replaceKeeper(h)
 	}
+	err = errors.Join(err, s.release(stood.claimed))
 	if stood.record.UUID != "" {
-		_, derr := s.maker().TakeDown(ctx, s.host, stood.record)
-		if derr == nil {
-			derr = s.keeper.Array(ctx, arrayOf(stood.record), false)
-		}
-		err = errors.Join(err, derr)
+		err = errors.Join(err, s.unmake(h, stood.record))
 	}
-	if err == nil {
-		_, err = s.claimParts(ctx)
-		if err == nil {
-			return true
-		}
+	if err != nil {
+		s.unrestored = append(s.unrestored, keeper.Restored{Member: sysfs.Identity("array-" + stood.record.UUID), Name: h.target.name(),
+			Err: fmt.Sprintf("it could not be taken down: %v", err), ByHand: []string{"sudo qdsweep restore"}})
+		s.endBuilt("what was built could not be taken down")
+		return false
+	}
+	s.unrestored = slices.DeleteFunc(s.unrestored, func(r keeper.Restored) bool { // what could not be put back of the array itself went with it
+		return slices.ContainsFunc(stood.claimed, func(m keeper.Member) bool { return m.Name == r.Name })
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), takeDownLimit)
+	defer cancel()
+	switch waited, err := s.claimParts(ctx); {
+	case err != nil:
 		s.endBuilt(fmt.Sprintf("its members could not be claimed again: %v", err))
-		return true // nothing of ours is left
+	case waited: // whoever had it may have put something on it, which nobody has judged
+		s.endBuilt("somebody else had claimed one of its members when it was taken down")
 	}
-	s.unrestored = append(s.unrestored, keeper.Restored{Member: sysfs.Identity("array-" + stood.record.UUID), Name: h.target.name(),
-		Err: fmt.Sprintf("it could not be taken down: %v", err), ByHand: []string{"sudo qdsweep restore"}})
-	s.endBuilt("what was built could not be taken down")
-	return false
+	return true // nothing of ours is left
+}
+
+// replaceKeeper starts another keeper for one that died while something was taken down.
+func (s *Sweep) replaceKeeper(h *hold) {
+	put, err := s.reviveKeeper()
+	s.left(h, false, put, err)
+}
+
+// release has the keeper let go of what was built. One that died has.
+func (s *Sweep) release(claimed []keeper.Member) error {
+	if len(claimed) == 0 { // which would mean all
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), restoreLimit)
+	defer cancel()
+	if err := s.keeper.Release(ctx, claimed...); !errors.Is(err, keeper.ErrKeeperDied) {
+		return err
+	}
+	return nil
+}
+
+// unmake takes down what a record says, and then removes the record. It has a time of its own: a keeper that does not answer takes none of it.
+func (s *Sweep) unmake(h *hold, r md.Record) error {
+	ctx, cancel := context.WithTimeout(context.Background(), takeDownLimit)
+	defer cancel()
+	if _, err := s.maker().TakeDown(ctx, s.host, r); err != nil {
+		return err
+	}
+	forget := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), restoreLimit)
+		defer cancel()
+		if err := s.keeper.Array(ctx, arrayOf(r), false); err != nil {
+			return fmt.Errorf("nothing of it is left, but it is still in the journal: %w", err)
+		}
+		return nil
+	}
+	err := forget()
+	if errors.Is(err, keeper.ErrKeeperDied) { // taking down takes seconds: it need not have lived through them
+		s.replaceKeeper(h)
+		err = forget()
+	}
+	return err
 }
 
 func (s *Sweep) endBuilt(reason string) {

@@ -19,6 +19,11 @@ func (s *Sweep) open(ctx context.Context) error {
 	if err := checkOut(s.opt.Out); err != nil {
 		return err
 	}
+	if dir, err := filepath.Abs(s.opt.StateDir); err != nil {
+		return err
+	} else if s.opt.StateDir != "" { // which the keeper refuses
+		s.opt.StateDir = dir // mount points below it are recorded, and looked for by their whole path
+	}
 	targets, err := s.judgeEarly(ctx)
 	if err != nil {
 		return err
@@ -209,7 +214,9 @@ func (s *Sweep) close() error {
 		}
 		s.strike(h) // what is left of it is in unrestored
 	}
-	s.dropParts()
+	for _, p := range s.parts {
+		p.drop()
+	}
 	if s.kernelLog != nil {
 		errs = append(errs, s.kernelLog.Close())
 	}

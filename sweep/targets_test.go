@@ -182,7 +182,9 @@ type played struct {
 	failing  string // a level that cannot be built
 	stays    bool   // nothing can be taken down
 	depths   []string
+	points   []string // mount points
 	building func()
+	down     func() // when it is taken down
 }
 
 func (p *played) Build(ctx context.Context, h sysfs.Host, s md.Spec, progress func(md.Progress)) (md.Built, error) {
@@ -191,6 +193,7 @@ func (p *played) Build(ctx context.Context, h sysfs.Host, s md.Spec, progress fu
 	recorded := p.b.left()
 	assert.True(p.b, slices.ContainsFunc(recorded, func(name string) bool { return strings.HasPrefix(name, "array-") }), "journalled first: %v", recorded)
 	assert.Empty(p.b, p.stands, "nothing stands when another is built")
+	p.points = append(p.points, s.MountPoint)
 	if p.building != nil {
 		p.building()
 	}
@@ -206,6 +209,7 @@ func (p *played) Build(ctx context.Context, h sysfs.Host, s md.Spec, progress fu
 	}
 	p.stands = "md127"
 	p.b.machine.MD(p.stands, "raid"+s.Level, names...)
+	p.b.machine.Set("/sys/block/"+p.stands+"/md/uuid", s.UUID)
 	return md.Built{Device: p.b.machine.Device(p.stands)}, nil
 }
 
@@ -218,6 +222,9 @@ func (p *played) TakeDown(ctx context.Context, h sysfs.Host, r md.Record) ([]str
 		p.b.machine.Stop(p.stands)
 	}
 	p.stands = ""
+	if p.down != nil {
+		p.down()
+	}
 	return nil, nil
 }
 
@@ -321,5 +328,95 @@ func TestKeeperDiesWhileAnArrayStands(t *testing.T) {
 	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
 	assert.Len(t, rows, 2)
 	assert.Equal(t, []string{"build 5", "take down 5"}, p.did)
+	assert.Empty(t, b.left())
+}
+
+// It dies while an array is taken down, which takes seconds: another one removes the record, and the next level is built.
+func TestKeeperDiesWhileAnArrayIsTakenDown(t *testing.T) {
+	b, p := newBuild(t, "{raid_level: [5, 0], queue_depth: [4]}")
+	l := &lines{b: b}
+	b.start = l.start
+	p.down = func() { p.down = nil; l.kill() }
+	o, rows := b.run()
+	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
+	assert.Len(t, rows, 2)
+	assert.Empty(t, o.Unrestored)
+	assert.Empty(t, b.left())
+}
+
+// While a level has only the first of the members, the sweep keeps its claim on the others: what somebody puts on them meanwhile the next level would overwrite.
+func TestMembersThatALevelDoesNotUseStayClaimed(t *testing.T) {
+	b, p := newBuild(t, "{raid_level: [none, 5], queue_depth: [4]}")
+	held := map[string]map[string]int{}
+	b.observe = func(e Event) {
+		if e.Kind == PhaseBegan && e.Phase == "r" {
+			held[e.Run.Cell.String()] = openNodes(t, b.machine.Root())
+		}
+	}
+	o, _ := b.run()
+	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
+	assert.Equal(t, []string{"build 5", "take down 5"}, p.did)
+	for _, name := range []string{"sdb", "sdc", "sdd"} {
+		assert.Equal(t, 2, held["raid_level=none;queue_depth=4"][name], "%s: the keeper's and the claim", name)
+		assert.Equal(t, 1, held["raid_level=5;queue_depth=4"][name], "%s: md has the claim", name)
+	}
+}
+
+// openNodes counts how often this process has each device node open.
+func openNodes(t *testing.T, root string) map[string]int {
+	t.Helper()
+	count := map[string]int{}
+	fds, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, fd := range fds {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && filepath.Dir(to) == filepath.Join(root, "dev") {
+			count[filepath.Base(to)]++
+		}
+	}
+	return count
+}
+
+// What cannot be claimed again is somebody else's now: nothing is built on it.
+func TestMembersThatSomebodyElseTook(t *testing.T) {
+	b, p := newBuild(t, "{raid_level: [5, 0], queue_depth: [4]}")
+	p.down = func() { _ = os.Remove(filepath.Join(b.machine.Root(), "dev/sdb")) } // as good as claimed
+	o, rows := b.run()
+	assert.Equal(t, []string{"build 5", "take down 5"}, p.did)
+	assert.Len(t, rows, 1)
+	assert.Equal(t, results.Audit{Planned: 2, OK: 1, Remaining: 1}, o.Audit)
+	assert.Contains(t, o.Stopped, "could not be claimed again")
+	assert.Empty(t, b.left())
+}
+
+// A setting of the array itself that cannot be put back goes with the array: nothing is left to restore.
+func TestWhatIsNotRestoredGoesWithTheArray(t *testing.T) {
+	b, p := newBuild(t, "{raid_level: [5, 4], stripe_cache_size: [512]}")
+	const knob = "/sys/block/md127/md/stripe_cache_size"
+	fail := once(func(e Event) bool { return e.Kind == PhaseBegan && e.Phase == "r" }, func() { b.machine.Fail(knob, unix.EIO) })
+	b.observe = func(e Event) {
+		if fail(e); e.Kind == PhaseBegan && e.Phase == "take down" {
+			b.machine.Fail(knob, 0) // the next array is another one
+		}
+	}
+	o, rows := b.run()
+	assert.Len(t, p.did, 4, "%v", p.did)
+	assert.False(t, rows[0].Restored)
+	assert.Empty(t, o.Unrestored)
+	assert.Empty(t, b.left())
+	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
+}
+
+// A state folder may be named from where one is; what is mounted in it is recorded and found by its whole path.
+func TestMountPointIsAbsolute(t *testing.T) {
+	b, p := newBuild(t, "{raid_level: [5], queue_depth: [4]}")
+	b.profile = strings.Replace(b.profile, "members: [sda, sdb, sdc, sdd], chunk_kb: 64", "members: [sda, sdb, sdc, sdd], filesystem: ext4", 1)
+	p.failing = "5"
+	t.Chdir(filepath.Dir(b.state))
+	b.state = filepath.Base(b.state)
+	o, rows := b.run()
+	require.Len(t, rows, 1, "%+v", o)
+	assert.Contains(t, rows[0].Reason, "mdadm --create: no")
+	require.Len(t, p.points, 1)
+	assert.True(t, filepath.IsAbs(p.points[0]), p.points[0])
 	assert.Empty(t, b.left())
 }
