@@ -3,6 +3,8 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"qdsweep/sweep/results"
@@ -124,6 +126,45 @@ func (s *Sweep) lookBefore(ctx context.Context, t *transaction) {
 	t.health = s.health(ctx, t.at)
 }
 
+// lookInForce notes every setting before the first workload begins. By then the kernel has done looking at drives whose write cache was set, which on
+// old kernels changes limits.
+func (s *Sweep) lookInForce(ctx context.Context, t *transaction) {
+	if t.inForce != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	for _, d := range t.at.stack.Settable() {
+		t.inForce = append(t.inForce, d.Attributes(ctx))
+	}
+}
+
+// movedBeside says which settings moved that the run did not make: those the keeper reads back. One that is gone went with another that moved, and
+// the kernel's view of a write cache follows the drive's.
+func (s *Sweep) movedBeside(ctx context.Context, t *transaction) (reasons []string) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	sets := func(knob string) bool {
+		return slices.ContainsFunc(t.set, func(set sysfs.Setting) bool { return set.Knob == knob })
+	}
+	for i, d := range t.at.stack.Settable() {
+		if i >= len(t.inForce) {
+			break // no workload began
+		}
+		moved, _ := d.Differences(ctx, t.inForce[i]) // what cannot be read is not known to have moved
+		scheduler := false
+		for _, m := range moved {
+			made := sets(m.Knob) || m.Knob == "queue/write_cache" && sets("write_cache")
+			scheduler = scheduler || m.Knob == "scheduler"
+			if made || m.To == "" || scheduler && strings.HasPrefix(m.Knob, "queue/iosched/") {
+				continue
+			}
+			reasons = append(reasons, results.Moved.With(m.String()))
+		}
+	}
+	return reasons
+}
+
 func (s *Sweep) health(ctx context.Context, h *hold) []sysfs.Health {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -139,6 +180,7 @@ func (s *Sweep) lookBehind(ctx context.Context, t *transaction) {
 	if t.end != nil || t.health == nil {
 		return
 	}
+	t.suspect = append(t.suspect, s.movedBeside(ctx, t)...)
 	after := s.health(ctx, t.at)
 	var log []string
 	lost := false

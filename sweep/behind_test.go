@@ -80,6 +80,19 @@ func TestADriveIsGoneThatTheWorkloadDidNotMeet(t *testing.T) {
 	assert.Equal(t, results.Audit{Planned: 2, Suspect: 1, Remaining: 1}, o.Audit)
 }
 
+// A setting that is no axis, and that somebody changes in a run, is as much a reason as one that is.
+func TestASettingMovesThatIsNoAxis(t *testing.T) {
+	b := newBench(t, "{queue_depth: [4, 8]}", drives("sda")...)
+	b.observe = once(working(1), func() {
+		require.NoError(t, b.machine.Write("/sys/block/sda/queue/max_sectors_kb", "64"))
+	})
+	_, rows := b.run()
+	require.Len(t, rows, 2)
+	assert.Equal(t, results.Suspect, rows[0].Status)
+	assert.Regexp(t, `^moved: sda: max_sectors_kb moved: \d+ → 64$`, rows[0].Reason)
+	assert.Equal(t, results.OK, rows[1].Status, rows[1].Reason)
+}
+
 // A spare does nothing, and so has no part in the mean of what the members had outstanding.
 func TestASpareIsNotObserved(t *testing.T) {
 	b := newBench(t, "{max_sectors_kb: [8]}", drives("sda", "sdb", "sdc")...)

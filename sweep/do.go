@@ -177,6 +177,7 @@ func (s *Sweep) prepare(ctx context.Context, t *transaction, spec workload.Spec)
 		return
 	}
 	t.restless = !rested
+	s.lookInForce(ctx, t)
 }
 
 // work lets the worker do one workload, under the run's timeout, while the members are observed.

@@ -19,9 +19,10 @@ type transaction struct {
 	mono    int64 // CLOCK_MONOTONIC at started, ns: tells a step of the wall clock from time that passed
 	until   time.Time
 
-	touched  bool           // something may have been changed: it has to be put back
-	restless bool           // the members were not at rest when the last workload began
-	health   []sysfs.Health // of each member, once the settings were made
+	touched  bool             // something may have been changed: it has to be put back
+	restless bool             // the members were not at rest when the last workload began
+	health   []sysfs.Health   // of each member, once the settings were made
+	inForce  []sysfs.Snapshot // of each device that can be set, as the first workload began
 	applied  []keeper.Applied
 	phases   []phase
 	failed   *failure // what makes the run's row failed

@@ -92,6 +92,21 @@ func (d Device) Snapshot(ctx context.Context, settings ...Setting) (Snapshot, er
 	return s, nil
 }
 
+// Attributes is the part of a snapshot for which nothing is sent to the drive. What does not answer is left out.
+func (d Device) Attributes(ctx context.Context) Snapshot {
+	s := Snapshot{Identity: d.Identity, Name: d.Name, Taken: time.Now().UTC()}
+	for _, p := range d.writableAttributes() {
+		value, err := d.attribute(ctx, p)
+		if errors.Is(err, ErrStuck) {
+			break
+		}
+		if err == nil {
+			s.Attributes = append(s.Attributes, Attribute{Path: p, Value: value})
+		}
+	}
+	return s
+}
+
 // attribute reads one attribute as a snapshot holds it.
 func (d Device) attribute(ctx context.Context, relative string) (string, error) {
 	text, err := d.host.ReadWithin(ctx, d.dir+"/"+relative)
