@@ -113,11 +113,7 @@ func (h Host) describe(ctx context.Context, d Device, machine look, lookErr erro
 		return info
 	}
 	refusals, _ := h.judge(ctx, machine, stack, Intent{})
-	var why []string
-	for _, r := range refusals {
-		why = append(why, r.Reason)
-	}
-	info.Refused = strings.Join(why, "; ")
+	info.Refused = reasonsText(refusals)
 	if len(refusals) > 0 {
 		others, _ := h.judge(ctx, machine, stack, Intent{SharedDisk: true})
 		info.Shared = len(others) == 0
@@ -129,6 +125,33 @@ func (h Host) describe(ctx context.Context, d Device, machine look, lookErr erro
 		}
 	}
 	return info
+}
+
+// reasonsText is the reasons of refusals in one text. What several devices are ("is a member of the array md5") is said of all of them at once.
+func reasonsText(refusals []Refusal) string {
+	var said []string // what begins with "is" without its device
+	devices := map[string][]string{}
+	for _, r := range refusals {
+		text, is := strings.CutPrefix(r.Reason, r.Device+" is ")
+		if !is {
+			said = append(said, r.Reason)
+			continue
+		}
+		if text = "is " + text; devices[text] == nil {
+			said = append(said, text)
+		}
+		devices[text] = append(devices[text], r.Device)
+	}
+	for i, text := range said {
+		switch who := devices[text]; len(who) {
+		case 0:
+		case 1:
+			said[i] = who[0] + " " + text
+		default:
+			said[i] = "each of " + strings.Join(who, ", ") + " " + text
+		}
+	}
+	return strings.Join(said, "; ")
 }
 
 func (d Device) knobState(ctx context.Context, knob string) KnobState {
