@@ -270,6 +270,8 @@ func TestRestoreInterrupted(t *testing.T) {
 	require.Error(t, err)
 	assert.Equal(t, 130, ExitCode(err), "%v", err)
 	assert.Equal(t, "1", b.machine.Get("/sys/block/sda/device/queue_depth"))
+	_, err = Restore(ctx, b.state, keeper.RestoreOptions{})
+	assert.Equal(t, 130, ExitCode(err), "also before its keeper has started: %v", err)
 	require.NoError(t, k.Close())
 	assert.Equal(t, "32", b.machine.Get("/sys/block/sda/device/queue_depth"))
 }

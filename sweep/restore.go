@@ -22,6 +22,9 @@ func Restore(ctx context.Context, stateDir string, o keeper.RestoreOptions) (fou
 	}
 	k, err := keeper.Start(ctx, keeper.Options{StateDir: stateDir, Log: os.Stderr})
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = fmt.Errorf("%w; nothing was put back", cause)
+		}
 		return nil, err
 	}
 	defer k.Close()
