@@ -3,6 +3,7 @@ package sysfs
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -178,8 +179,15 @@ func (d Device) cacheInfo(ctx context.Context, bridges bool) (KnobState, string)
 		return st, ""
 	}
 	s, err := d.cacheState(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, errCaptured): // the same words for every drive: they share a note
+		st.Reason = "not asked: " + errCaptured.Error()
+	case errors.Is(err, fs.ErrPermission):
+		st.Reason = "not asked: that needs root"
+	case err != nil:
 		st.Reason = err.Error()
+	}
+	if err != nil {
 		return st, ""
 	}
 	st.Value, st.Absent, st.By, st.Writable, st.Reason = s.Level, s.Absent, s.By, s.Switchable, s.Reason

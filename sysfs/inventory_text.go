@@ -116,7 +116,7 @@ func targetCell(d Info, note func(string) string) string {
 	case d.Refused != "":
 		return "no" + note(visible(d.Refused))
 	case d.Device.Identity == "":
-		return "reading only: no identity"
+		return "reading only" + note("no identity (WWID or serial number): it can be swept reading, or by directory, and put back in the same boot only")
 	}
 	return "yes"
 }
