@@ -165,23 +165,45 @@ func TestLabSataHasIdentitiesOfBothKinds(t *testing.T) {
 	}
 }
 
+// raid makes an array /dev/md9 for this test.
+func raid(t *testing.T, level string, members ...string) {
+	t.Helper()
+	args := []string{"--create", "/dev/md9", "--run", "--level=" + level, fmt.Sprintf("--raid-devices=%d", len(members)), "--assume-clean"}
+	if level != "0" {
+		args = append(args, "--bitmap=none")
+	}
+	mustRun(t, "mdadm", append(args, members...)...)
+	t.Cleanup(func() {
+		mustRun(t, "mdadm", "--stop", "/dev/md9")
+		mustRun(t, "mdadm", append([]string{"--zero-superblock"}, members...)...)
+	})
+	assert.Equal(t, "raid"+level, read(t, "/sys/block/md9/md/level"))
+	slaves, err := filepath.Glob("/sys/block/md9/slaves/*")
+	require.NoError(t, err)
+	assert.Len(t, slaves, len(members))
+}
+
 func TestLabSataBuildsRAID(t *testing.T) {
 	one, err := driveBySerial("QDLAB-SATA-3")
 	require.NoError(t, err)
 	two, err := driveBySerial("QDLAB-SATA-4")
 	require.NoError(t, err)
-	out, err := exec.Command("mdadm", "--create", "/dev/md9", "--run", "--level=1", "--raid-devices=2", "--assume-clean", "--bitmap=none", one, two).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	t.Cleanup(func() {
-		out, err := exec.Command("mdadm", "--stop", "/dev/md9").CombinedOutput()
-		assert.NoError(t, err, "%s", out)
-		out, err = exec.Command("mdadm", "--zero-superblock", one, two).CombinedOutput()
-		assert.NoError(t, err, "%s", out)
-	})
-	assert.Equal(t, "raid1", read(t, "/sys/block/md9/md/level"))
-	slaves, err := filepath.Glob("/sys/block/md9/slaves/*")
+	raid(t, "1", one, two)
+}
+
+// An array over drives with a latency: a chunk is read from one member, in its 10 ms.
+func TestLabDelayBuildsRAID(t *testing.T) {
+	found, err := filepath.Glob("/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/sd*")
 	require.NoError(t, err)
-	assert.Len(t, slaves, 2)
+	require.Len(t, found, 4)
+	var members []string
+	for _, dir := range found {
+		members = append(members, "/dev/"+filepath.Base(dir))
+	}
+	raid(t, "5", members...)
+	started := time.Now()
+	require.NoError(t, directRead(t, "/dev/md9", 0))
+	assert.GreaterOrEqual(t, time.Since(started), 10*time.Millisecond)
 }
 
 func TestLabDelayDrives(t *testing.T) {
