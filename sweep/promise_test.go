@@ -187,6 +187,7 @@ func TestInterruptedBeforeTheFirstRun(t *testing.T) {
 	assert.Equal(t, 130, ExitCode(err), "%v", err)
 	assert.NoDirExists(t, b.out)
 	require.NoError(t, k.Close())
+	b.keepers.Wait() // a process's locks go with it; this one is a goroutine
 	o, _ := b.run()
 	assert.Equal(t, ExitOK, o.ExitCode(), "the locks are free")
 }
