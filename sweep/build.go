@@ -16,8 +16,9 @@ import (
 	"qdsweep/workload"
 )
 
-// takeDownLimit bounds one take-down: an array on drives that do not answer is named and left to `qdsweep restore`.
-const takeDownLimit = 5 * time.Minute
+// takeDownLimit bounds one take-down: an array on drives that do not answer is named and left to `qdsweep restore`. Of a run that was interrupted all that
+// is dirty is written first, on drives that may be slow.
+const takeDownLimit = 15 * time.Minute
 
 // buildNotes is how often a build that takes long is heard of.
 const buildNotes = time.Minute
@@ -246,9 +247,11 @@ func (s *Sweep) strike(h *hold) bool {
 	if s.keeperDead() {
 		s.replaceKeeper(h)
 	}
-	err = errors.Join(err, s.release(stood.claimed))
-	if stood.record.UUID != "" {
-		err = errors.Join(err, s.unmake(h, stood.record))
+	released := s.release(stood.claimed)
+	if stood.record.UUID == "" {
+		err = errors.Join(err, released)
+	} else if made := s.unmake(h, stood.record); made != nil {
+		err = errors.Join(err, released, made) // what is down was let go of, however long that took
 	}
 	if err != nil {
 		s.unrestored = append(s.unrestored, keeper.Restored{Member: sysfs.Identity("array-" + stood.record.UUID), Name: h.target.name(),
@@ -259,6 +262,9 @@ func (s *Sweep) strike(h *hold) bool {
 	s.unrestored = slices.DeleteFunc(s.unrestored, func(r keeper.Restored) bool { // what could not be put back of the array itself went with it
 		return slices.ContainsFunc(stood.claimed, func(m keeper.Member) bool { return m.Name == r.Name })
 	})
+	if s.closing {
+		return true // nobody builds on the members any more
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), takeDownLimit)
 	defer cancel()
 	switch waited, err := s.claimParts(ctx); {

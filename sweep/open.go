@@ -207,6 +207,7 @@ func (s *Sweep) close() error {
 	if s.worker != nil {
 		s.worker.Close()
 	}
+	s.closing = true
 	for _, h := range s.holds {
 		if h.standing == nil {
 			errs = append(errs, s.letGo(h))

@@ -58,6 +58,8 @@ type Sweep struct {
 	holds  []*hold
 	parts  []*part // what arrays are built from
 
+	closing bool // what is taken down now is taken down for good
+
 	kernelLog *sysfs.KernelLog // nil where it cannot be read
 
 	audit      results.Audit
