@@ -3,6 +3,8 @@ package writecache
 import (
 	"context"
 	"io/fs"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,13 +18,23 @@ import (
 
 // bridge plays a USB bridge: do is what becomes of a command.
 type bridge struct {
-	do   func(*sgio.Command) error
-	sent []string
+	do func(*sgio.Command) error
+
+	mu  sync.Mutex // a command that was given up on is still its goroutine's
+	log []string
+}
+
+func (b *bridge) sent() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.log)
 }
 
 func (b *bridge) Close() error { return nil }
 func (b *bridge) Do(c *sgio.Command) error {
-	b.sent = append(b.sent, c.Name)
+	b.mu.Lock()
+	b.log = append(b.log, c.Name)
+	b.mu.Unlock()
 	return b.do(c)
 }
 
@@ -49,7 +61,7 @@ func TestABridgeThatKeepsACommand(t *testing.T) {
 		require.ErrorIs(t, err, ErrBridge)
 		assert.Equal(t, 10*time.Second, time.Since(start))
 		time.Sleep(5 * time.Minute)
-		assert.Equal(t, []string{"IDENTIFY DEVICE", "IDENTIFY DEVICE"}, b.sent, "nothing follows what was given up on")
+		assert.Equal(t, []string{"IDENTIFY DEVICE", "IDENTIFY DEVICE"}, b.sent(), "nothing follows what was given up on")
 	})
 }
 
@@ -69,7 +81,7 @@ func TestABridgeThatIsSlow(t *testing.T) {
 		s, err := b.drive().State(context.Background())
 		require.NoError(t, err)
 		assert.Less(t, time.Since(start), 10*time.Second)
-		assert.Equal(t, []string{"IDENTIFY DEVICE", "MODE SENSE(10)"}, b.sent, "ATA first, then the mode page")
+		assert.Equal(t, []string{"IDENTIFY DEVICE", "MODE SENSE(10)"}, b.sent(), "ATA first, then the mode page")
 		assert.Empty(t, s.Level)
 		assert.Contains(t, s.Reason, "the USB bridge does not say: MODE SENSE(10): the adapter says timed out")
 	})
@@ -112,5 +124,5 @@ func TestAStickWithoutTheMode(t *testing.T) {
 	assert.Contains(t, s.Reason, "caching mode page is no use")
 	_, err = b.drive().Set(context.Background(), Off)
 	require.ErrorIs(t, err, ErrUnsupported)
-	assert.NotContains(t, b.sent, "MODE SELECT(10)")
+	assert.NotContains(t, b.sent(), "MODE SELECT(10)")
 }
