@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"qdsweep/sweep/results"
+	"qdsweep/sysfs"
 )
 
 func (s *Sweep) openFolder(ctx context.Context) error {
@@ -38,6 +40,10 @@ func (s *Sweep) openFolder(ctx context.Context) error {
 	s.status = startStatus(s)
 	s.event(Event{Kind: Began})
 	for _, n := range s.notes {
+		if strings.HasSuffix(n, sysfs.FurtherTarget) { // a line for each disk of each array, and the profile says the same
+			s.log.Info().Str("event", string(Note)).Str("text", n).Send()
+			continue
+		}
 		s.note("%s", n)
 	}
 	for _, w := range s.plan.Warnings {

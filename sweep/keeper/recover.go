@@ -284,6 +284,9 @@ func (s *server) leftAlone(ctx context.Context, e Entry, d sysfs.Device, ours []
 	put := map[string]bool{}
 	for _, m := range ours {
 		put[m.Knob] = true
+		if m.Knob == "write_cache" { // which the kernel's views of it follow
+			put["cache_type"], put["queue/write_cache"] = true, true
+		}
 	}
 	var notes []string
 	for _, m := range all {
