@@ -46,15 +46,13 @@ func TestDevicesInTurn(t *testing.T) {
 	b := newBench(t, "{queue_depth: [1, 4]}", drives("sda", "sdb")...)
 	b.over("{devices: [sda, sdb]}")
 	before := []map[string]string{b.machine.Settings("sda"), b.machine.Settings("sdb")}
-	var set []string
-	b.machine.OnWrite(func(path, value string) { set = append(set, path) })
-	touched := map[string][]string{}
+	touched := map[string][]systest.Write{}
 	b.observe = func(e Event) {
 		if e.Kind == PhaseBegan && e.Phase == "r" {
-			touched[e.Run.ID], set = set, nil
+			touched[e.Run.ID] = b.machine.Writes()
 		}
 		if e.Kind == RunBegan {
-			set = nil
+			b.machine.Forget()
 		}
 	}
 	o, rows := b.run()
@@ -66,8 +64,9 @@ func TestDevicesInTurn(t *testing.T) {
 		assert.Equal(t, name, r.Target)
 		assert.Contains(t, r.Axes, "device=wwid:naa.")
 		assert.Equal(t, results.OK, r.Status, r.Reason)
-		for _, path := range touched[r.Run] {
-			assert.Contains(t, path, "/"+name+"/", "%s sets nothing on the other drive", r.Run)
+		require.NotEmpty(t, touched[r.Run])
+		for _, w := range touched[r.Run] {
+			assert.Contains(t, w.Path, "/"+name+"/", "%s sets nothing on the other drive", r.Run)
 		}
 	}
 	assert.Equal(t, before, []map[string]string{b.machine.Settings("sda"), b.machine.Settings("sdb")})

@@ -23,7 +23,7 @@ func (s Spec) Check() error {
 		return errors.Join(errs...)
 	}
 	if n := len(s.Members); n < l.members {
-		wrong("%s needs at least %d members, and there are %d", levelText(s.Level), l.members, n)
+		wrong("%s needs at least %d members and has %d", levelText(s.Level), l.members, n)
 	}
 	seen := map[string]bool{}
 	for _, d := range s.Members {

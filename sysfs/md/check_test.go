@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 		want string // "" right
 	}{
 		{"none", Spec{Level: "none", Members: disks(1)}, ""},
-		{"none of none", Spec{Level: "none"}, "level none needs at least 1 members, and there are 0"},
+		{"none of none", Spec{Level: "none"}, "level none needs at least 1 members and has 0"},
 		{"0", Spec{Level: "0", Members: disks(2), ChunkKB: 4}, ""},
 		{"1", Spec{Level: "1", Members: disks(2), Bitmap: "internal"}, ""},
 		{"4", Spec{Level: "4", Members: disks(2), ChunkKB: 512}, ""},
@@ -39,8 +39,8 @@ func TestCheck(t *testing.T) {
 		{"10 of 5", Spec{Level: "10", Members: disks(5), Layout: "n3"}, ""},
 		{"no such level", Spec{Level: "7", Members: disks(4)}, `there is no RAID level "7": none, 0, 1, 4, 5, 6, 10 are possible`},
 		{"raid5", Spec{Level: "raid5", Members: disks(4)}, "there is no RAID level"},
-		{"5 of 1", Spec{Level: "5", Members: disks(1)}, "RAID level 5 needs at least 2 members, and there are 1"},
-		{"6 of 3", Spec{Level: "6", Members: disks(3)}, "RAID level 6 needs at least 4 members, and there are 3"},
+		{"5 of 1", Spec{Level: "5", Members: disks(1)}, "RAID level 5 needs at least 2 members and has 1"},
+		{"6 of 3", Spec{Level: "6", Members: disks(3)}, "RAID level 6 needs at least 4 members and has 3"},
 		{"twice", Spec{Level: "1", Members: append(disks(1), disks(1)...)}, "sda is a member twice"},
 		{"of an array", Spec{Level: "1", Members: append(disks(1), sysfs.Device{Name: "md0", Kind: sysfs.KindMD})}, "members are disks or partitions"},
 		{"chunk", Spec{Level: "5", Members: disks(3), ChunkKB: 2}, "chunk_kb 2 is not possible: it is a power of two, 4 or more"},
