@@ -181,39 +181,65 @@ func (s *Sweep) lookBehind(ctx context.Context, t *transaction) {
 		return
 	}
 	t.suspect = append(t.suspect, s.movedBeside(ctx, t)...)
+	s.lookForSigns(ctx, t) // of the drain: what a buffered workload wrote
+	for _, e := range t.ending {
+		s.endMember(e.device, e.reason)
+	}
+}
+
+// lookForSigns says of the workload that has just ended what the kernel did to its members. Those before it are none the worse for it; what lasts is a
+// reason of those after it, too.
+func (s *Sweep) lookForSigns(ctx context.Context, t *transaction) {
+	if t.health == nil || ctx.Err() != nil { // which would read as drives that do not answer
+		return
+	}
 	after := s.health(ctx, t.at)
 	var log []string
 	lost := false
 	if s.kernelLog != nil {
 		log, lost = s.kernelLog.Messages()
 	}
-	if lost {
+	if lost && !slices.Contains(t.remarks, string(results.KernelLogLost)) {
 		t.remarks = append(t.remarks, string(results.KernelLogLost))
 	}
 	for i, m := range t.at.stack.Members {
 		for _, sign := range s.host.Signs(m, t.health[i], after[i], log) {
-			s.judgeSign(t, sign)
+			t.judgeSign(sign)
 		}
 	}
+	t.health = after
 }
 
 // judgeSign makes a reason of a sign. A drive that the kernel has taken NCQ from stays so until a depth is written to it, and only the restore does that.
-func (s *Sweep) judgeSign(t *transaction, sign sysfs.Sign) {
+func (t *transaction) judgeSign(sign sysfs.Sign) {
 	text := sign.Device + ": " + sign.Text
 	switch sign.Kind {
 	case sysfs.Gone: // the gate of the next run refuses the target where the drive has not come back
 		if t.failed == nil || results.CodeOf(t.failed.reason) != results.DeviceLost {
-			t.suspect = append(t.suspect, results.DeviceLost.With(text))
+			t.blame(results.DeviceLost.With(text), true)
 		}
 	case sysfs.NCQOff:
-		t.suspect = append(t.suspect, results.NCQSwitchedOff.With(text))
-		s.endMember(sign.Device, "the kernel has switched NCQ off because of errors, "+text)
+		t.blame(results.NCQSwitchedOff.With(text), true)
+		t.ending = append(t.ending, ending{sign.Device, "the kernel has switched NCQ off because of errors, " + text})
 	case sysfs.ErrorHandling:
-		t.suspect = append(t.suspect, results.ErrorHandling.With(text))
+		t.blame(results.ErrorHandling.With(text), false)
 	case sysfs.SlowedDown:
-		t.suspect = append(t.suspect, results.Throttled.With(text))
+		t.blame(results.Throttled.With(text), true)
 	case sysfs.QueueFull:
-		t.suspect = append(t.suspect, results.QueueFull.With(text))
+		t.blame(results.QueueFull.With(text), false)
+	}
+}
+
+// blame makes a reason one of the last workload's, and, where it lasts, of those after it.
+func (t *transaction) blame(reason string, lasts bool) {
+	for i := t.latest; i < len(t.phases); i++ {
+		t.phases[i].suspect = append(t.phases[i].suspect, reason)
+	}
+	if t.failed != nil {
+		t.failed.suspect = append(t.failed.suspect, reason)
+	}
+	if lasts {
+		t.lasting = append(t.lasting, reason)
 	}
 }
 

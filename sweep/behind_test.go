@@ -197,3 +197,26 @@ func TestSharesAreOfPartitions(t *testing.T) {
 	require.Len(t, shares, 1)
 	assert.Equal(t, "sda", shares[0].name)
 }
+
+// What happens in one workload is no reason of those before it, and of those after it only where it lasts.
+func TestASignIsOfItsWorkload(t *testing.T) {
+	for name, c := range map[string]struct {
+		happens func(*systest.Machine)
+		want    []string
+	}{
+		"passes": {func(m *systest.Machine) { m.CommandFailed("sda") }, []string{"ok", "suspect", "ok"}},
+		"lasts":  {func(m *systest.Machine) { m.GiveUpNCQ("sda") }, []string{"ok", "suspect", "suspect"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "{queue_depth: [4]}", drives("sda")...)
+			line := "  - {name: r, type: io, mode: randread, engine: psync, runtime: 0s, size: 1m}\n"
+			b.profile = strings.Replace(b.profile, line, strings.Replace(line, "name: r", "name: a", 1)+line+strings.Replace(line, "name: r", "name: z", 1), 1)
+			b.observe = once(working(1), func() { c.happens(b.machine) })
+			_, rows := b.run()
+			require.Len(t, rows, 3)
+			for i, r := range rows {
+				assert.Equal(t, c.want[i], r.Status, "%s: %s", r.Workload, r.Reason)
+			}
+		})
+	}
+}

@@ -196,7 +196,9 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 	if t.restless {
 		suspect = append(suspect, string(results.NotAtRest))
 	}
+	suspect = append(suspect, t.lasting...)
 	celsius, warm := s.temperature(ctx, t.at)
+	t.latest = len(t.phases)
 	for _, r := range found {
 		if r.Err != "" {
 			t.failPhase(&spec, r)
@@ -205,11 +207,14 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 			}
 			continue
 		}
-		t.phases = append(t.phases, phase{spec, r, o.summarise(r.Window, found...), suspect, celsius, warm})
+		t.phases = append(t.phases, phase{spec, r, o.summarise(r.Window, found...), slices.Clone(suspect), celsius, warm})
 	}
 	if err != nil {
 		s.problem(wctx, t, &spec, err, "work")
 		s.dropWorker()
+	}
+	if t.end == nil {
+		s.lookForSigns(ctx, t)
 	}
 }
 

@@ -90,7 +90,7 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 				row.Errors = results.IntOf(r.Errors)
 			}
 		}
-		suspect := slices.Clone(t.suspect)
+		suspect := append(slices.Clone(t.suspect), t.failed.suspect...)
 		if t.restless && t.failed.spec != nil {
 			suspect = append(suspect, string(results.NotAtRest))
 		}

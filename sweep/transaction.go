@@ -27,6 +27,9 @@ type transaction struct {
 	phases   []phase
 	failed   *failure // what makes the run's row failed
 	skipped  string
+	latest   int      // the first phase of the last workload
+	lasting  []string // reasons of that workload and of those after it
+	ending   []ending // members that get no further run
 	suspect  []string // reasons that make every row suspect
 	remarks  []string // reasons that leave the rows ok
 	drain    time.Duration
@@ -46,11 +49,15 @@ type phase struct {
 	warm    bool     // a member says its temperature
 }
 
+// ending is a member that gets no further run, and why.
+type ending struct{ device, reason string }
+
 // failure is why a run failed: the workload it happened in, nil before any, the reason for the row, and the phase's result where it got that far.
 type failure struct {
-	spec   *workload.Spec
-	reason string
-	result workload.Result
+	spec    *workload.Spec
+	reason  string
+	result  workload.Result
+	suspect []string // further reasons: what the kernel did to the members meanwhile
 }
 
 // errEnd gives up the target, or all of them, after the current run; runs not reached are remaining.
@@ -73,6 +80,6 @@ func (t *transaction) fail(spec *workload.Spec, reason string) {
 // failPhase is fail with what the worker says of the phase.
 func (t *transaction) failPhase(spec *workload.Spec, r workload.Result) {
 	if t.failed == nil {
-		t.failed = &failure{spec, failureOf(r), r}
+		t.failed = &failure{spec: spec, reason: failureOf(r), result: r}
 	}
 }
