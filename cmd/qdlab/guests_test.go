@@ -107,3 +107,17 @@ func TestMachineArguments(t *testing.T) {
 	m.Accelerator = "kvm"
 	assert.Contains(t, strings.Join(m.arguments(), " "), "-accel kvm -cpu host")
 }
+
+// Kinds share a table of disks: what one kind's machine adds must not become another's disk.
+func TestAMachineLeavesTheTableAlone(t *testing.T) {
+	all := guests()
+	for _, g := range all {
+		m := machine{Guest: g, Images: map[string]string{}}
+		_ = m.arguments()
+	}
+	for _, g := range all {
+		for _, d := range g.Disks {
+			assert.NotEqual(t, scratchSerial, d.Serial, g.Name)
+		}
+	}
+}

@@ -32,7 +32,7 @@ func (m machine) arguments() []string {
 	if has(busSCSI) {
 		args = append(args, "-device", "virtio-scsi-pci,id=scsi")
 	}
-	for i, d := range append(m.Guest.Disks, disk{Bus: busVirtio, Serial: scratchSerial}) {
+	for i, d := range append(slices.Clip(m.Guest.Disks), disk{Bus: busVirtio, Serial: scratchSerial}) {
 		image, there := m.Images[d.Serial]
 		if !there {
 			continue
