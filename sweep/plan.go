@@ -88,7 +88,7 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	if p.Target.Devices != nil {
 		profile.nameDevices(plan.Targets)
 	}
-	var refusals []sysfs.Refusal
+	refusals := plan.settleEngines(h)
 	refusals = append(refusals, plan.planWork()...)
 	refusals = append(refusals, plan.planBuild(h)...)
 	found, err := plan.planKnobs(ctx, h, o)
@@ -109,7 +109,7 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	if !profile.TimeoutGiven {
 		profile.Timeout = max(30*time.Minute, 3*plan.work.longest).Round(time.Second)
 	}
-	plan.Warnings = append(slices.Clone(p.Warnings), plan.warn(ctx)...)
+	plan.Warnings = slices.Concat(p.Warnings, plan.Warnings, plan.warn(ctx))
 	return plan, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"qdsweep/workload"
 )
 
 // warn says where a sweep is legal and cannot show what it is made for.
@@ -138,6 +140,9 @@ func (p *Plan) warnRequests(ctx context.Context) []string {
 				if depth, err := strconv.Atoi(text); err == nil {
 					wanted = min(wanted, depth)
 				}
+			}
+			if wanted >= workload.Unlimited { // buffered writes fill whatever there is, and the device has no queue_depth
+				continue
 			}
 			if limit < wanted {
 				found.add(m.Name, fmt.Sprintf("nr_requests is %d, below the %d commands that %s and the queue depth allow: %d is the real ceiling", limit, wanted, name, limit), "")

@@ -9,8 +9,8 @@ import (
 	"qdsweep/workload/ioengine"
 )
 
-// buffered writes are sent on by the kernel, as many at once as the device takes.
-const unlimitedOffer = 1 << 20
+// Unlimited is what buffered writes offer: the kernel sends them on, as many at once as the device takes.
+const Unlimited = 1 << 20
 
 func (s Spec) sequential() bool {
 	return s.Type == "dd" || !strings.HasPrefix(s.Mode, "rand")
@@ -43,12 +43,12 @@ func (s Spec) Writes() bool {
 }
 
 // Offered is how many commands the workload can have outstanding at the target: a queue deeper than that
-// cannot show. A buffered reader has one (it waits for each); buffered writes are unlimited.
+// cannot show. A buffered reader has one (it waits for each); buffered writes are Unlimited.
 func (s Spec) Offered() int {
 	workers := s.workers()
 	if !s.Direct {
 		if s.Writes() && !s.reads() && s.Sync != "dsync" {
-			return unlimitedOffer
+			return Unlimited
 		}
 		return workers
 	}

@@ -140,7 +140,7 @@ func TestOfferedAndPhases(t *testing.T) {
 		{"io", map[string]string{"mode": "rw"}, 1, []string{"rw"}, true},
 		{"dd", map[string]string{"mode": "read", "processes": "20"}, 20, []string{"read"}, false},
 		{"dd", map[string]string{"mode": "write-read-remove"}, 1, []string{"write", "read", "remove"}, true},
-		{"dd", nil, unlimitedOffer, []string{"write"}, true},
+		{"dd", nil, Unlimited, []string{"write"}, true},
 		{"dd", map[string]string{"direct": "true", "processes": "3"}, 3, []string{"write"}, true},
 	} {
 		s, wrong := NewSpec("w", c.typ, c.values)
