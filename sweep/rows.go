@@ -277,6 +277,7 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 	if m.Bytes > 0 { // also when the slowest did nothing: that is 0, not unknown
 		r.MBPerSSlowest = results.NumOf(m.SlowestBytesPerS * float64(m.Threads) / 1e6)
 	}
+	r.BytesPerThread = perThread(m.PerThreadBytes)
 	if l := m.Latency; l.Count > 0 {
 		r.LatMeanUS, r.LatP50US, r.LatP95US = results.NumOf(l.MeanUS), results.NumOf(l.P50US), results.NumOf(l.P95US)
 		r.LatP99US, r.LatP999US, r.LatMaxUS = results.NumOf(l.P99US), results.NumOf(l.P999US), results.NumOf(l.MaxUS)
@@ -296,4 +297,13 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 	if p.seen.anyRequest { // from counters, not from samples: as good in a short phase
 		r.ObservedRequestKB = results.NumOf(p.seen.requestKB)
 	}
+}
+
+// perThread is the column bytes_per_thread.
+func perThread(bytes []int64) string {
+	var text []string
+	for _, n := range bytes {
+		text = append(text, strconv.FormatInt(n, 10))
+	}
+	return strings.Join(text, ";")
 }

@@ -146,6 +146,13 @@ func TestTheSlowestDidNothing(t *testing.T) {
 	assert.Empty(t, r.QueuedDepth.String())
 }
 
+// What each worker got is in the row, in their order.
+func TestBytesOfEachWorker(t *testing.T) {
+	var r results.Row
+	(&Sweep{}).fill(&r, nil, phase{spec: specOf(t, "io", nil), result: workload.Result{Bytes: 12288, PerThreadBytes: []int64{8192, 0, 4096}, Window: workload.Window{End: 1e9}}})
+	assert.Equal(t, "8192;0;4096", r.BytesPerThread)
+}
+
 // Counters that stand still are no measurement of 0.
 func TestADepthOfCountersThatStandStill(t *testing.T) {
 	var r results.Row

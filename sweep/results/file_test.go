@@ -127,6 +127,7 @@ func TestAnotherSweepsFileIsLeftAlone(t *testing.T) {
 		"another sweep's, torn":      {header + other + other[:20], "rows of sweep other-20250101-000000"},
 		"an older schema":            {"sweep,run,mbps\nx,y,3\n", "lacks schema, cell, replicate, attempt and 50 more and has also mbps"},
 		"an older schema of ours":    {strings.Replace(header, ",queued_depth", "", 1), "lacks queued_depth"},
+		"an older version's columns": {strings.Replace(header, ",bytes_per_thread", "", 1), "lacks bytes_per_thread"},
 		"a newer version's columns":  {strings.Replace(header, "\n", ",zoned\n", 1), "has also zoned"},
 		"ours, saved by something":   {strings.ReplaceAll(header+string(Encode(aRun(1, 1, 1))), "\n", "\r\n"), "something saved it anew"},
 		"a newer schema":             {header + "2" + other[1:], "schema 2"},

@@ -87,6 +87,23 @@ func TestReadByColumnName(t *testing.T) {
 	})
 }
 
+// Columns are only ever added: a file of an earlier version has none of the later ones, and is read all the same.
+func TestReadFilesOfEarlierVersions(t *testing.T) {
+	row := aRow(1, 1)
+	row.Row, row.Rows, row.Schema = 1, 1, Schema
+	for _, added := range addedLater() {
+		columns := Columns()
+		require.Equal(t, added, columns[len(columns)-1], "at the end")
+		header := strings.Replace(string(Header()), ","+added, "", 1)
+		line := strings.TrimSuffix(string(Encode([]Row{row})), ",\n") + "\n"
+		rows, errs := read([]byte(header + line))
+		require.Empty(t, errs)
+		require.Len(t, rows, 1)
+		assert.Equal(t, row.Bytes, rows[0].Bytes)
+		assert.Empty(t, rows[0].BytesPerThread)
+	}
+}
+
 func TestReadRefusesOtherFiles(t *testing.T) {
 	header := string(Header())
 	for name, c := range map[string]struct{ csv, want string }{

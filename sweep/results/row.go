@@ -94,7 +94,12 @@ type Row struct {
 	Status   string `csv:"status"` // OK, Failed, Suspect, Skipped
 	Reason   string `csv:"reason"` // begins with a Code
 	Restored bool   `csv:"restored"`
+
+	BytesPerThread string `csv:"bytes_per_thread"` // 1048576;1044480, in the order of the workers
 }
+
+// addedLater are the columns that files of earlier versions do not have: a reader takes them as empty.
+func addedLater() []string { return []string{"bytes_per_thread"} }
 
 // Columns returns the names of the columns, in order.
 func Columns() []string {

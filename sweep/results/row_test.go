@@ -16,7 +16,8 @@ import (
 func TestColumnsAreThoseOfTheDesign(t *testing.T) {
 	const design = `schema, sweep, run, cell, replicate, attempt, row, rows, started, host, kernel, target, raid_level, members, queue_depth, write_cache, max_sectors_kb, axes, queue_depth_effective, write_cache_effective, max_sectors_kb_effective, axes_effective, workload, phase, engine, block_size, threads, iodepth, parameters,
 bytes, operations, errors, seconds, mb_per_s, mb_per_s_slowest, iops, lat_mean_us, lat_p50_us, lat_p95_us, lat_p99_us, lat_p999_us, lat_max_us, first_done_s, last_done_s, cpu_user_s, cpu_sys_s, observed_depth, observed_depth_max, queued_depth, observed_request_kb, device_samples, drain_s, temperature_c, status, reason, restored`
-	want := strings.FieldsFunc(design, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+	const added = `, bytes_per_thread`
+	want := strings.FieldsFunc(design+added, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 	assert.Equal(t, want, Columns())
 	assert.Equal(t, strings.Join(want, ",")+"\n", string(Header()))
 }

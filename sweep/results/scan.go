@@ -23,11 +23,12 @@ type scanner struct {
 	line   int   // number of the line last read, from 1
 	offset int64 // behind the line last read
 
-	fields []int    // of the file's columns, the field of Row; -1 unknown
-	header []byte   // its line
-	extra  []string // columns unknown here
-	cell   bytes.Reader
-	cellIn *bufio.Reader
+	fields  []int    // of the file's columns, the field of Row; -1 unknown
+	header  []byte   // its line
+	extra   []string // columns unknown here
+	missing []string // columns that the file has not got
+	cell    bytes.Reader
+	cellIn  *bufio.Reader
 
 	rows  []Row // of the run being read
 	start mark  // of its first row
@@ -113,7 +114,8 @@ func (s *scanner) split(line []byte) ([]string, error) {
 }
 
 // readHeader finds out which column is which. Columns may stand in any order,
-// and unknown ones are passed over: a newer version added them.
+// unknown ones are passed over, for a newer version added them, and of those that
+// this version added, an older file has none.
 func (s *scanner) readHeader() error {
 	line, err := s.next()
 	switch {
@@ -140,11 +142,13 @@ func (s *scanner) readHeader() error {
 		known[i] = "" // the second of two columns with one name is unknown
 		missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
 	}
+	s.missing = missing
 	if len(missing) == len(Columns()) {
 		return &HeaderError{Reason: fmt.Sprintf("%q", shorten(strings.Join(cells, ",")))}
 	}
-	if len(missing) > 0 {
-		return &HeaderError{Missing: missing, Extra: s.extra}
+	needed := slices.DeleteFunc(slices.Clone(missing), func(m string) bool { return slices.Contains(addedLater(), m) })
+	if len(needed) > 0 {
+		return &HeaderError{Missing: needed, Extra: s.extra}
 	}
 	return nil
 }
@@ -157,8 +161,8 @@ func (s *scanner) exactHeader() error {
 	if s.offset == int64(len(header)) && bytes.Equal(s.header, header[:len(header)-1]) {
 		return nil
 	}
-	if len(s.extra) > 0 {
-		return &HeaderError{Extra: s.extra}
+	if len(s.extra) > 0 || len(s.missing) > 0 {
+		return &HeaderError{Missing: s.missing, Extra: s.extra}
 	}
 	return &HeaderError{Reason: "its columns are ours, and not written as we write them: something saved it anew"}
 }
