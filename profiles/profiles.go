@@ -1,5 +1,5 @@
-// Package profiles is the shipped profiles: sweeps that run on a drive given by --device, and that show every key of the
-// format with an explanation. It must not know how a profile is read.
+// Package profiles is the shipped profiles: sweeps to start from, which run on a drive given by --device and explain every key of
+// the format, and the published experiments (docs/experiments). It must not know how a profile is read.
 package profiles
 
 import (

@@ -10,10 +10,12 @@ import (
 )
 
 func TestShippedProfiles(t *testing.T) {
-	assert.Equal(t, []string{"depth-ladder", "iodepth-ladder", "max-sectors", "ncq-on-off", "quick"}, profiles.Names())
+	assert.Equal(t, []string{
+		"depth-ladder", "iodepth-ladder", "max-sectors", "max-sectors-2007", "ncq-on-off", "quick", "threads-2007", "wcache-tagging-1999",
+	}, profiles.Names())
 	list, err := profiles.List()
 	require.NoError(t, err)
-	require.Len(t, list, 5)
+	require.Len(t, list, len(profiles.Names()))
 	for _, p := range list {
 		assert.NotEmpty(t, p.Description, p.Name)
 		text, err := profiles.Open(p.Name)

@@ -37,6 +37,8 @@ type planHead struct {
 	Warnings    []string           `json:"warnings"`
 	Refused     []planRefusal      `json:"refused"`
 	Notes       []string           `json:"notes"`
+	Scale       string             `json:"scale"`  // full or small
+	Scaled      []string           `json:"scaled"` // what is otherwise at small scale
 }
 
 type planMember struct {
@@ -117,6 +119,10 @@ func (p *Plan) JSON(w io.Writer) error {
 		Builds: builds * p.Profile.Repeats, BuildS: building.Seconds(),
 		Unsupported: orEmpty(p.Unsupported), LeftOut: orEmpty(p.LeftOut), Warnings: orEmpty(p.Warnings),
 		Refused: []planRefusal{}, Notes: orEmpty(p.Notes),
+		Scale: "full", Scaled: orEmpty(p.Profile.Scaled),
+	}
+	if p.Profile.Scaled != nil {
+		head.Scale = SmallScale
 	}
 	var names, devices []string
 	for _, t := range p.Targets {

@@ -28,6 +28,9 @@ func (p *Plan) Text(w io.Writer, width int, verbose bool, command string) error 
 	for i, s := range p.Profile.Workloads {
 		out.field(first(i, "work"), fmt.Sprintf("%s  %s", pad(s.Name, p.nameWidth()), p.swept(workText(s), i)))
 	}
+	if p.Profile.Scaled != nil {
+		out.field("scale", "small: "+strings.Join(p.Profile.Scaled, "; "))
+	}
 	p.textRuns(out)
 	out.line("")
 	p.textCells(out, verbose)

@@ -34,7 +34,7 @@ const (
 // the machine; NewPlan puts it to one.
 type Profile struct {
 	Version           int
-	Name, Description string
+	Name, Description string // at small scale the name ends in -small
 	Target            TargetSpec
 	Matrix            Matrix
 	Repeats           int // replicates
@@ -49,6 +49,8 @@ type Profile struct {
 	Warnings          []string // what is legal and hardly meant
 	Source            []byte   // the file as it was
 	File              string   // its name, for errors
+	Small             *Profile // at small scale, which the key small describes; nil: it does not say
+	Scaled            []string // of one at small scale: what differs from the whole; nil: it is the whole
 
 	places map[string]position // where values stand that only a plan can judge
 }
@@ -121,16 +123,12 @@ func ReadProfile(name string, r io.Reader) (*Profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the profile %s: %w", name, err)
 	}
-	read := &profileReader{
-		reader: reader{ProfileErrors{File: name}},
-		knobs:  map[string]sysfs.Knob{},
-		p: &Profile{
-			Source: source, File: name, places: map[string]position{},
-			Repeats: defaultRepeats, Order: Interleaved, Settle: defaultSettle, Unsupported: Refuse,
-		},
-	}
+	read := newProfileReader(name, source)
 	if root := read.document(source); root != nil {
 		read.profile(root)
+	}
+	if read.scaled != nil {
+		read.readSmall()
 	}
 	if len(read.errs.Errors) > 0 {
 		read.errs.sort()
@@ -139,20 +137,34 @@ func ReadProfile(name string, r io.Reader) (*Profile, error) {
 	return read.p, nil
 }
 
+func newProfileReader(name string, source []byte) *profileReader {
+	return &profileReader{
+		reader: reader{ProfileErrors{File: name}},
+		knobs:  map[string]sysfs.Knob{}, inSmall: map[position]bool{},
+		p: &Profile{
+			Source: source, File: name, places: map[string]position{},
+			Repeats: defaultRepeats, Order: Interleaved, Settle: defaultSettle, Unsupported: Refuse,
+		},
+	}
+}
+
 // profileReader fills a profile from its document.
 type profileReader struct {
 	reader
 	p     *Profile
 	knobs map[string]sysfs.Knob // by axis; one without a name where the axis is none
 
-	layout *yaml.Node // of build, read when the levels are known
+	layout  *yaml.Node        // of build, read when the levels are known
+	scaled  *yaml.Node        // the document with what small puts in; nil without small
+	inSmall map[position]bool // where that stands
+	small   bool              // this is the reading of such a document
 }
 
 // profileKeys are the keys of a profile in the order in which YAML writes them.
 func profileKeys() []string {
 	return []string{
 		"version", "name", "description", "target", "matrix", "repeats", "order", "seed", "settle", "timeout",
-		"unsupported", "workloads",
+		"unsupported", "workloads", "small",
 	}
 }
 
@@ -201,6 +213,8 @@ func (r *profileReader) profile(root *yaml.Node) {
 			r.p.Unsupported = r.oneOf(f.value, "unsupported", Refuse, Skip, Record)
 		case "workloads":
 			workloads = f.value
+		case "small":
+			r.scaled = r.smallDocument(root, f.value)
 		default:
 			r.unknown(f, "in a profile", profileKeys(), laterKeys())
 		}

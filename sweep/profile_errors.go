@@ -48,7 +48,7 @@ func (e *ProfileErrors) Error() string {
 // sort puts the errors in the order of the file and drops repetitions.
 func (e *ProfileErrors) sort() {
 	slices.SortStableFunc(e.Errors, func(a, b ProfileError) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Allowed, b.Allowed))
 	})
 	e.Errors = slices.Compact(e.Errors)
 }

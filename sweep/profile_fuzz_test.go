@@ -29,7 +29,7 @@ func FuzzReadProfile(f *testing.F) {
 		"{build: {members: [a, b, c, d], chunk_kb: 64, layout: {5: left-symmetric, 10: f2}, bitmap: internal, initial_sync: yes, filesystem: ext4, mkfs_options: -b 4096, mount_options: [noatime]}}\nmatrix: {raid_level: [5, 10, 1]}",
 		"{build: {members: [a, b], layout: n2}}\nmatrix: {raid_level: [10]}",
 	} {
-		f.Add([]byte("version: 1\nname: a\ntarget: " + target + "\nworkloads: [{name: a, type: io, size: 1g}]\n"))
+		f.Add([]byte("version: 1\nname: a\nsmall: {repeats: 1, workloads: {a: {size: 1m}}}\ntarget: " + target + "\nworkloads: [{name: a, type: io, size: 1g}]\n"))
 	}
 	f.Fuzz(func(t *testing.T, source []byte) {
 		p, err := ReadProfile("fuzz.yaml", bytes.NewReader(source))
@@ -47,13 +47,20 @@ func FuzzReadProfile(f *testing.F) {
 		case err != nil:
 			t.Fatalf("not a ProfileErrors: %v", err)
 		default:
-			again, err := ReadProfile("again.yaml", bytes.NewReader(p.YAML()))
-			if err != nil {
-				t.Fatalf("written out it cannot be read:\n%s\n%v", p.YAML(), err)
-			}
-			if !bytes.Equal(again.YAML(), p.YAML()) {
-				t.Fatalf("written out it is another:\n%s\n%s", p.YAML(), again.YAML())
+			writtenOut(t, p)
+			if p.Small != nil {
+				writtenOut(t, p.Small)
 			}
 		}
 	})
+}
+
+func writtenOut(t *testing.T, p *Profile) {
+	again, err := ReadProfile("again.yaml", bytes.NewReader(p.YAML()))
+	if err != nil {
+		t.Fatalf("written out it cannot be read:\n%s\n%v", p.YAML(), err)
+	}
+	if !bytes.Equal(again.YAML(), p.YAML()) {
+		t.Fatalf("written out it is another:\n%s\n%s", p.YAML(), again.YAML())
+	}
 }

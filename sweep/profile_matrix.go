@@ -115,6 +115,9 @@ func (r *profileReader) exclude(n *yaml.Node) {
 		}
 		m := &r.p.Matrix
 		if _, matches := m.hits(levels); !matches {
+			if r.small {
+				continue // its levels are not there at small scale; the whole profile has been judged
+			}
 			r.p.Warnings = append(r.p.Warnings, fmt.Sprintf("%s:%d: exclude {%s} matches no cell", r.p.File, item.Line, Cell(levels)))
 		}
 		m.Exclude = append(m.Exclude, levels)
@@ -143,6 +146,9 @@ func (r *profileReader) include(n *yaml.Node) {
 			continue
 		}
 		if r.hasCell(cell) {
+			if r.small {
+				continue // its levels are among the few that are left
+			}
 			r.wrong(at(item), "include", cell.String(), "this cell is in the matrix already; take it out")
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 // Overrides are the flags of plan and run that take the place of a profile's values; zero values change nothing.
 type Overrides struct {
+	Scale     string // --scale: SmallScale
 	Device    string // --device
 	Directory string // --directory; made absolute
 	Repeats   int    // --repeats
@@ -19,6 +20,9 @@ type Overrides struct {
 // Override puts the flags in. An error is the user's (exit 2) and names the flag.
 func (p *Profile) Override(o Overrides) error {
 	var errs []error
+	if err := p.scale(o.Scale); err != nil {
+		errs = append(errs, err)
+	}
 	switch {
 	case o.Device != "" && o.Directory != "":
 		errs = append(errs, errors.New("--device and --directory: a target is one of them; leave one out"))

@@ -84,7 +84,7 @@ func runCommand(name string, o planFlags, erase []string) string {
 	if o.directory != "" {
 		add("--directory", o.directory)
 	}
-	words = append(words, o.numbers()...)
+	words = append(words, o.values()...)
 	for _, e := range o.erase {
 		add("--erase", e)
 	}

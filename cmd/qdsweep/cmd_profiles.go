@@ -50,7 +50,7 @@ func runProfiles(o output, args []string, stdout io.Writer) error {
 			return writeJSON(w, list)
 		}
 		for _, p := range list {
-			fmt.Fprintf(w, "%-16s %s\n", p.Name, p.Description)
+			fmt.Fprintf(w, "%-20s %s\n", p.Name, p.Description)
 		}
 		fmt.Fprintln(w, "\nTo run one:             sudo qdsweep run quick --device /dev/sdX\nTo start your own from: qdsweep profiles NAME > mine.yaml")
 		return nil

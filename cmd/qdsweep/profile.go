@@ -23,6 +23,7 @@ type planFlags struct {
 	repeats           int
 	seed              uint64
 	timeout           time.Duration
+	scale             string
 	erase, allow      []string
 
 	given map[string]bool // flags that are on the command line, whatever their value
@@ -35,6 +36,7 @@ func (o *planFlags) addFlags(c *cobra.Command) {
 	f.IntVar(&o.repeats, "repeats", 0, "replicates, instead of the profile's")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of order and offsets, instead of the profile's")
 	f.DurationVar(&o.timeout, "timeout", 0, "what one run may take, instead of the profile's")
+	f.StringVar(&o.scale, "scale", "", "`small`: a try of a minute instead of hours, as the profile's small says it")
 	f.StringArrayVar(&o.erase, "erase", nil, "allow overwriting this very `DEVICE`; repeatable")
 	f.StringArrayVar(&o.allow, "allow", nil, "raise, shared-disk or volatile-state; repeatable")
 }
@@ -52,6 +54,9 @@ func (o *planFlags) refuseEmpty() error {
 		if o.given[f.name] && f.value == "" {
 			wrong = append(wrong, fmt.Sprintf("--%s is empty (a shell variable that is not set?); name one, or leave the flag out", f.name))
 		}
+	}
+	if o.given["scale"] && o.scale == "" {
+		wrong = append(wrong, "--scale is empty (a shell variable that is not set?); write --scale small, or leave the flag out")
 	}
 	if o.given["repeats"] && o.repeats == 0 {
 		wrong = append(wrong, "--repeats 0: 1 replicate at least; leave the flag out for the profile's")
@@ -96,7 +101,7 @@ func (o *planFlags) profile(name string) (*sweep.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	over := sweep.Overrides{Device: o.device, Directory: o.directory, Repeats: o.repeats, Timeout: o.timeout}
+	over := sweep.Overrides{Scale: o.scale, Device: o.device, Directory: o.directory, Repeats: o.repeats, Timeout: o.timeout}
 	if o.given["seed"] {
 		over.Seed = &o.seed
 	}
@@ -173,9 +178,12 @@ func ofShipped(name string, err error) error {
 	return &sweep.UsageError{Text: fmt.Sprintf("%v\n  to change a shipped profile: qdsweep profiles %s > mine.yaml", err, name)}
 }
 
-// numbers are the flags with a number or duration that were given, as words of a command.
-func (o planFlags) numbers() []string {
+// values are the flags that take the place of the profile's values, the target aside, as words of a command.
+func (o planFlags) values() []string {
 	var words []string
+	if o.scale != "" {
+		words = append(words, "--scale", o.scale)
+	}
 	if o.repeats != 0 {
 		words = append(words, "--repeats", fmt.Sprint(o.repeats))
 	}
