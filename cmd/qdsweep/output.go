@@ -23,11 +23,18 @@ import (
 type output struct {
 	format string
 	file   string
+	more   []string // formats of this command alone
 }
 
 func (o *output) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.format, "format", "", "text or json (default text)")
+	c.Flags().StringVar(&o.format, "format", "", o.formats()+" (default text)")
 	c.Flags().StringVarP(&o.file, "output", "o", "", "write to this file instead of stdout; .json implies the format")
+}
+
+// formats is "text or json", "text, json or bonnie".
+func (o *output) formats() string {
+	all := append([]string{"text", "json"}, o.more...)
+	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
 }
 
 // check settles the format: said, implied by the file's name, or text. It also sees whether the file can be made: a sweep must not
@@ -40,11 +47,11 @@ func (o *output) check() error {
 		if ext == ".json" {
 			o.format = "json"
 		} else if f, ok := later[ext]; ok {
-			return &sweep.UsageError{Text: fmt.Sprintf("-o %s: %s is not in this version; name it .txt or .json, or add --format text or json", o.file, f)}
+			return &sweep.UsageError{Text: fmt.Sprintf("-o %s: %s is not in this version; name it .txt or .json, or add --format %s", o.file, f, o.formats())}
 		}
 	}
-	if !slices.Contains([]string{"text", "json"}, o.format) {
-		return &sweep.UsageError{Text: fmt.Sprintf("--format %s: text or json, in this version", o.format)}
+	if !slices.Contains([]string{"text", "json"}, o.format) && !slices.Contains(o.more, o.format) {
+		return &sweep.UsageError{Text: fmt.Sprintf("--format %s: %s, in this version", o.format, o.formats())}
 	}
 	if err := writable(o.file); o.file != "" && err != nil {
 		return &sweep.UsageError{Text: fmt.Sprintf("-o %s: %v; name a file that can be written", o.file, err)}

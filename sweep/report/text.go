@@ -36,6 +36,9 @@ func Text(w io.Writer, d Data, width int) error {
 	if len(s.table.Cells) > 0 && len(s.table.Phases) > 0 {
 		p.table(d, s)
 		p.blank()
+		if d.All {
+			p.classics(s)
+		}
 	}
 	p.audit(d, s)
 	p.problems(s)

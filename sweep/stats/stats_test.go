@@ -98,6 +98,8 @@ func TestMetric(t *testing.T) {
 	}{
 		"sequential":     {results.Row{Phase: "read", MBPerS: some, IOPS: some}, MBPerS},
 		"random":         {results.Row{Phase: "randread+randwrite/r", MBPerS: some, IOPS: some}, IOPS},
+		"seeks":          {results.Row{Phase: "seeks", MBPerS: some, IOPS: some}, IOPS},
+		"files":          {results.Row{Phase: "seq_create", MBPerS: some, IOPS: some}, IOPS},
 		"no bytes":       {results.Row{Phase: "create", IOPS: some}, IOPS},
 		"time only":      {results.Row{Phase: "remove", Seconds: some}, Seconds},
 		"over the limit": {results.Row{Phase: "read", Seconds: some, Reason: results.OverTheLimit.With("EIO")}, ""},
@@ -148,4 +150,48 @@ func TestThePooledIntervalCovers95Percent(t *testing.T) {
 		}
 	}
 	assert.InDelta(t, 0.95, float64(covered)/sweeps, 0.03)
+}
+
+// A refused record is a finding without a figure: it is neither 0 nor part of a median.
+func TestOverTheLimit(t *testing.T) {
+	c := NewCollector()
+	r := row("block_size=1m", 1, "read", results.OK, 0)
+	r.Reason = results.JoinReasons(results.Clamped.With("x"), results.OverTheLimit.With("EINVAL (a record of 1024 KiB; sdb takes 128)"))
+	c.Add(r)
+	s := c.Table().Cells[0].Summaries[PhaseID{"w", "read"}]
+	assert.Equal(t, 1, s.OK)
+	assert.Equal(t, "EINVAL", s.OverLimit)
+	assert.Zero(t, s.MBPerS.N)
+	assert.Empty(t, c.Table().Phases[0].Metric)
+
+	for reason, want := range map[string]string{"over the limit: ENOMEM": "ENOMEM", "over the limit": "over", "over the limit: 12": "over", "cached: ENOMEM": ""} {
+		assert.Equal(t, want, overLimit(reason), reason)
+	}
+}
+
+func TestCPU(t *testing.T) {
+	c := NewCollector()
+	for _, v := range []float64{1, 3} {
+		r := row("queue_depth=1", int(v), "read", results.OK, 100)
+		r.Seconds, r.CPUUserS, r.CPUSysS = results.NumOf(10), results.NumOf(v), results.NumOf(v/2)
+		c.Add(r)
+	}
+	r := row("queue_depth=1", 4, "read", results.OK, 100)
+	r.CPUUserS, r.CPUSysS = results.NumOf(1), results.NumOf(1) // and no time
+	c.Add(r)
+	s := c.Table().Cells[0].Summaries[PhaseID{"w", "read"}]
+	assert.Equal(t, []int{3, 2}, []int{s.CPUSeconds.N, s.CPUPercent.N})
+	assert.Equal(t, 30.0, s.CPUPercent.Median)
+	assert.Equal(t, 2.0, s.CPUSeconds.Median)
+}
+
+func TestRan(t *testing.T) {
+	c := NewCollector()
+	r := row("queue_depth=1", 1, "read", results.Failed, 0)
+	r.Engine, r.Threads, r.Parameters = "sg", results.IntOf(4), "type=io;size=8g;regions=2"
+	c.Add(r)
+	s := c.Table().Cells[0].Summaries[PhaseID{"w", "read"}]
+	assert.Equal(t, Ran{Engine: "sg", Threads: 4, Parameters: r.Parameters}, s.Ran)
+	assert.Equal(t, []string{"8g", "2", ""}, []string{s.Ran.Parameter("size"), s.Ran.Parameter("regions"), s.Ran.Parameter("chunk")})
+	assert.Equal(t, "io", c.Table().Phases[0].Type)
 }

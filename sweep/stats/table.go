@@ -52,8 +52,8 @@ type PhaseID struct{ Workload, Phase string }
 // Phase is one column of the table: a phase over all its cells.
 type Phase struct {
 	PhaseID
-	// Metric is the one it is judged by: IOPS where it is random, else MB/s;
-	// seconds where it moves no bytes.
+	// Metric is the one it is judged by: IOPS where it is random or of files,
+	// else MB/s; seconds where it moves no bytes.
 	Metric Metric
 	// HalfWidthPercent is half the width of the 95 % interval of a cell's mean
 	// of the metric's logarithm, the spread pooled over the cells, at the number
@@ -61,17 +61,29 @@ type Phase struct {
 	HalfWidthPercent *float64
 	// Fewest and Most are how many ok runs the phase's cells have.
 	Fewest, Most int
+	// Type is the workload's, as its rows say; "" where they do not.
+	Type string
 }
 
 // Summary is one phase of one cell, from its ok rows; the others are counted.
 type Summary struct {
 	OK, Suspect, Failed, Skipped int
+	// OverLimit is the errno with which a record larger than the device takes
+	// was refused (EIO, EINVAL, ENOMEM), a finding of ok rows that have no
+	// figures; "" where none was.
+	OverLimit string
+	// Ran is what the first row that says so says was run.
+	Ran Ran
 
 	MBPerS, IOPS, Seconds      Sample
 	LatMeanUS, LatP99US        Sample
 	ObservedDepth, QueuedDepth Sample
 	ObservedDepthMax           Sample
 	ObservedRequestKB          Sample
+	MBPerSSlowest              Sample // threads × the slowest of them
+	CPUSeconds                 Sample // user and system, of the workload alone
+	CPUPercent                 Sample // 100 × these ÷ seconds, row by row
+	LatMaxUS                   Sample
 }
 
 // Of is the sample of a metric.
@@ -117,6 +129,10 @@ const (
 	queued
 	depthMax
 	requestKB
+	slowest
+	cpuSeconds
+	cpuPercent
+	latMax
 	columns
 )
 
@@ -149,6 +165,12 @@ func (c *Collector) Add(r results.Row) {
 		c.phases[phase] = &Phase{PhaseID: phase}
 		c.list = append(c.list, c.phases[phase])
 	}
+	if p := c.phases[phase]; p.Type == "" {
+		p.Type = results.LevelIn(r.Parameters, "type")
+	}
+	if v.counts.Ran == (Ran{}) {
+		v.counts.Ran = ran(r)
+	}
 	switch r.Status {
 	case results.Suspect:
 		v.counts.Suspect++
@@ -158,12 +180,18 @@ func (c *Collector) Add(r results.Row) {
 		v.counts.Skipped++
 	case results.OK:
 		v.counts.OK++
+		if errno := overLimit(r.Reason); errno != "" { // no rate, whatever its columns say
+			v.counts.OverLimit = errno
+			return
+		}
 		if p := c.phases[phase]; p.Metric == "" {
 			p.Metric = metric(r)
 		}
+		cpu, percent := cpuOf(r)
 		for i, n := range [columns]results.Num{
 			r.MBPerS, r.IOPS, r.Seconds, r.LatMeanUS, r.LatP99US,
 			r.ObservedDepth, r.QueuedDepth, r.ObservedDepthMax, r.ObservedRequestKB,
+			r.MBPerSSlowest, cpu, percent, r.LatMaxUS,
 		} {
 			if x, ok := n.Get(); ok {
 				v.of[i] = append(v.of[i], x)
@@ -179,7 +207,7 @@ func metric(r results.Row) Metric {
 	_, ops := r.IOPS.Get()
 	_, time := r.Seconds.Get()
 	switch {
-	case ops && (strings.Contains(r.Phase, "rand") || !rate):
+	case ops && (!rate || strings.Contains(r.Phase, "rand") || counted(r.Phase)):
 		return IOPS
 	case rate:
 		return MBPerS
@@ -187,6 +215,12 @@ func metric(r results.Row) Metric {
 		return Seconds
 	}
 	return ""
+}
+
+// counted says whether a phase of bonnie is one of seeks or files: it moves
+// bytes, too, but nobody asks how many.
+func counted(phase string) bool {
+	return phase == "seeks" || strings.HasPrefix(phase, "seq_") || strings.HasPrefix(phase, "ran_")
 }
 
 // Table summarises what was added. The collector can go on afterwards.
@@ -204,6 +238,7 @@ func (c *Collector) Table() Table {
 			for i, to := range [columns]*Sample{
 				&s.MBPerS, &s.IOPS, &s.Seconds, &s.LatMeanUS, &s.LatP99US,
 				&s.ObservedDepth, &s.QueuedDepth, &s.ObservedDepthMax, &s.ObservedRequestKB,
+				&s.MBPerSSlowest, &s.CPUSeconds, &s.CPUPercent, &s.LatMaxUS,
 			} {
 				*to = NewSample(v.of[i])
 			}
