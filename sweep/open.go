@@ -31,7 +31,7 @@ func (s *Sweep) open(ctx context.Context) error {
 	if err := s.judgePlaces(targets); err != nil {
 		return err
 	}
-	s.id = newSweepID(time.Now())
+	s.id = newSweepID(time.Now(), s.profile.Scaled != nil)
 	s.hostname, _ = os.Hostname()
 	if err := s.startKeeper(ctx, targets); err != nil {
 		return err

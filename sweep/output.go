@@ -25,11 +25,16 @@ type folder struct {
 	uid, gid int // -1: leave as created
 }
 
-// newSweepID is unique across machines and nights: the start to the second, and 32 random bits.
-func newSweepID(now time.Time) string {
+// newSweepID is unique across machines and nights: the start to the second, and 32 random bits. Rows of many sweeps come together in a lab's
+// history, so one at small scale says it there too.
+func newSweepID(now time.Time, scaled bool) string {
 	var b [4]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
-	return now.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(b[:])
+	id := now.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(b[:])
+	if scaled {
+		id += smallSuffix
+	}
+	return id
 }
 
 // DefaultOut is where a sweep of that profile puts its results when nobody says: ./NAME-YYYYMMDD-HHMMSS.
