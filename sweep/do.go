@@ -207,7 +207,7 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 			}
 			continue
 		}
-		t.phases = append(t.phases, phase{spec, r, o.summarise(r.Window, found...), slices.Clone(suspect), celsius, warm})
+		t.phases = append(t.phases, phase{spec, r, o.summarise(r, found...), slices.Clone(suspect), celsius, warm})
 	}
 	if err != nil {
 		s.problem(wctx, t, &spec, err, "work")

@@ -307,23 +307,52 @@ type summary struct {
 func between(w workload.Window, all []workload.Result) workload.Window {
 	b := workload.Window{Start: math.MinInt64, End: math.MaxInt64}
 	for _, r := range all {
-		if r.Window.End <= w.Start {
-			b.Start = max(b.Start, r.Window.End)
-		}
-		if r.Window.Start >= w.End {
-			b.End = min(b.End, r.Window.Start)
+		for _, other := range r.Windows() {
+			if other.End <= w.Start {
+				b.Start = max(b.Start, other.End)
+			}
+			if other.Start >= w.End {
+				b.End = min(b.End, other.Start)
+			}
 		}
 	}
 	return b
 }
 
+// over is within, of a phase of several passes: what was seen in each of them, and what was moved from the begin of the first to the end of the
+// last. Between passes nothing is read, and what is written are folders and journals.
+func (s *series) over(r workload.Result, phases []workload.Result) seen {
+	passes := r.Windows()
+	if len(passes) == 1 {
+		return s.within(passes[0], between(passes[0], phases))
+	}
+	var all seen
+	for _, w := range passes {
+		if w.End-w.Start < int64(sampleEvery) {
+			continue // two looks do not fit in
+		}
+		v := s.within(w, between(w, phases))
+		if v.samples == 0 {
+			continue
+		}
+		part := float64(v.samples) / float64(all.samples+v.samples)
+		all.depth += (v.depth - all.depth) * part
+		all.queued += (v.queued - all.queued) * part
+		all.depthMax = max(all.depthMax, v.depthMax)
+		all.samples += v.samples
+		all.requests += v.requests
+		all.sectors += v.sectors
+	}
+	all.read, all.written, all.counted = s.moved(r.Window)
+	return all
+}
+
 // summarise is what the members did in the window of one of the workload's phases.
-func (o *observer) summarise(w workload.Window, phases ...workload.Result) summary {
+func (o *observer) summarise(r workload.Result, phases ...workload.Result) summary {
 	out := summary{counted: len(o.history) > 0}
-	alone := between(w, phases)
 	var requests, sectors uint64
 	for i := range o.history {
-		v := o.history[i].within(w, alone)
+		v := o.history[i].over(r, phases)
 		out.read += int64(v.read) * 512
 		out.written += int64(v.written) * 512
 		out.counted = out.counted && v.counted

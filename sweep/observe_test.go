@@ -51,6 +51,36 @@ func TestQueuedDepthIsTimeInQueueOverElapsed(t *testing.T) {
 	assert.Equal(t, 8.0, v.depth, "the device's depth is another thing")
 }
 
+// Of a phase of several passes, what lies between them is not its own, and what was moved is told once.
+func TestWhatAPhaseOfSeveralPassesDid(t *testing.T) {
+	s := &series{}
+	for i := range 100 {
+		busy := 0
+		if i%20 < 10 { // ten looks of a pass, ten of making the ground
+			busy = 2 + i/20 // deeper from pass to pass
+		}
+		s.add(int64(i)*int64(sampleEvery), busy, sysfs.DiskStat{ReadIOs: uint64(i), ReadSectors: uint64(i) * 8})
+	}
+	r := workload.Result{}
+	for i := range 5 {
+		r.Passes = append(r.Passes, workload.Window{Start: int64(i) * 20 * int64(sampleEvery), End: int64(i)*20*int64(sampleEvery) + 9*int64(sampleEvery)})
+	}
+	r.Window = workload.Window{Start: 0, End: r.Passes[4].End}
+	v := s.over(r, []workload.Result{r})
+	assert.EqualValues(t, 50, v.samples)
+	assert.InDelta(t, 4, v.depth, 1e-9)
+	assert.Equal(t, 6, v.depthMax)
+	assert.EqualValues(t, 89*8, v.read)
+	assert.True(t, v.counted)
+
+	for i := range r.Passes { // too short to be seen
+		r.Passes[i].End = r.Passes[i].Start + 1000
+	}
+	v = s.over(r, []workload.Result{r})
+	assert.Zero(t, v.samples)
+	assert.EqualValues(t, 89*8, v.read, "what was moved is known all the same")
+}
+
 func TestLongRunsKeepTheirMeansInBoundedMemory(t *testing.T) {
 	const n = 20 * maxBuckets
 	s := steady(n, 7, 2, 32)
@@ -88,10 +118,10 @@ func TestRequestSizeIsOfOnePhase(t *testing.T) {
 	s.add(400, 0, sysfs.DiskStat{WriteIOs: 200, WriteSectors: 200 * 1024, ReadIOs: 31, ReadSectors: 31 * 8})
 	write, read := workload.Result{Window: workload.Window{Start: 5, End: 22}}, workload.Result{Window: workload.Window{Start: 25, End: 390}}
 	o := &observer{history: []series{*s}}
-	v := o.summarise(read.Window, write, read)
+	v := o.summarise(read, write, read)
 	assert.Equal(t, 4.0, v.requestKB)
 	assert.EqualValues(t, 31*8*512, v.read)
-	assert.Equal(t, 512.0, o.summarise(write.Window, write, read).requestKB)
+	assert.Equal(t, 512.0, o.summarise(write, write, read).requestKB)
 }
 
 // The kernel prints time_in_queue with 32 bits.
@@ -140,14 +170,14 @@ func TestMembersThatAreNotCounted(t *testing.T) {
 
 func TestFewSamplesSayNothing(t *testing.T) {
 	o := &observer{history: []series{*steady(minSamples-1, 3, 1, 8)}}
-	assert.False(t, o.summarise(workload.Window{End: 1 << 60}).enough)
+	assert.False(t, o.summarise(workload.Result{Window: workload.Window{End: 1 << 60}}).enough)
 	o = &observer{history: []series{*steady(minSamples, 3, 1, 8)}}
-	assert.True(t, o.summarise(workload.Window{End: 1 << 60}).enough)
+	assert.True(t, o.summarise(workload.Result{Window: workload.Window{End: 1 << 60}}).enough)
 }
 
 func TestMembersTogether(t *testing.T) {
 	o := &observer{history: []series{*steady(100, 2, 1, 16), *steady(50, 6, 3, 16)}}
-	v := o.summarise(workload.Window{End: 1 << 60})
+	v := o.summarise(workload.Result{Window: workload.Window{End: 1 << 60}})
 	assert.Equal(t, 4.0, v.depth, "the mean of the members")
 	assert.Equal(t, 6, v.depthMax, "the largest of the members")
 	assert.EqualValues(t, 50, v.samples, "of the member with the fewest")
@@ -169,8 +199,8 @@ func TestObserverSamplesUntilItIsFinished(t *testing.T) {
 	}
 	o.finish()
 	looks := p.looks.Load()
-	v := o.summarise(workload.Window{Start: began, End: workload.Monotonic() + 1})
+	v := o.summarise(workload.Result{Window: workload.Window{Start: began, End: workload.Monotonic() + 1}})
 	require.EqualValues(t, looks, v.samples)
 	assert.Equal(t, 5, v.depthMax)
-	assert.Zero(t, o.summarise(workload.Window{Start: 0, End: began - 1}).samples)
+	assert.Zero(t, o.summarise(workload.Result{Window: workload.Window{Start: 0, End: began - 1}}).samples)
 }

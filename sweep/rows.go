@@ -68,7 +68,12 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 		} else {
 			remarks = append(remarks, reason)
 		}
-		remarks = append(remarks, notExercised(t, effective, p))
+		if reason, wrong := resident(p); wrong {
+			suspect = append(suspect, reason)
+		} else {
+			remarks = append(remarks, reason)
+		}
+		remarks = append(remarks, notExercised(t, effective, p), repeated(p.result))
 		row.Status, row.Reason = results.OK, results.JoinReasons(append(suspect, remarks...)...)
 		if len(suspect) > 0 {
 			row.Status = results.Suspect
@@ -246,6 +251,27 @@ func cached(p phase) (reason string, wrong bool) {
 	return results.Cached.With(text), p.spec.Direct || !writes && p.spec.EachOnce()
 }
 
+// resident is the reason of a buffered read that found some of its file in the page cache, from where it could not be dropped. wrong says that it was
+// more than a cache may serve; where no disk is under it, as under tmpfs, the file is nowhere else.
+func resident(p phase) (reason string, wrong bool) {
+	in := p.result.Resident
+	if in == 0 {
+		return "", false
+	}
+	text := fmt.Sprintf("%s MB could not be dropped from the page cache before they were read", megabytes(in))
+	return results.Cached.With(text), p.seen.counted && float64(in) > (1-reached)*float64(p.result.Bytes)
+}
+
+// repeated says that a phase was too short to time, and so was timed several times.
+func repeated(r workload.Result) string {
+	n := len(r.Passes)
+	if n < 2 {
+		return ""
+	}
+	each := time.Duration(r.Seconds() / float64(n) * float64(time.Second))
+	return results.Repeated.With(fmt.Sprintf("%d passes of %s: one is too short to time", n, each.Round(each/100+1)))
+}
+
 // megabytes has three digits, and no exponent.
 func megabytes(bytes int64) string {
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(float64(bytes)/1e6, 'e', 2, 64), 64)
@@ -265,7 +291,7 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 	s.describe(r, p.spec)
 	r.Phase, r.Engine = m.Phase, m.Engine
 	r.BlockSize, r.Threads, r.IODepth = results.IntOf(m.BlockSize), results.IntOf(int64(m.Threads)), results.IntOf(int64(m.IODepth))
-	seconds := float64(m.Window.End-m.Window.Start) / 1e9
+	seconds := m.Seconds()
 	r.Bytes, r.Operations, r.Errors = results.IntOf(m.Bytes), results.IntOf(m.Operations), results.IntOf(m.Errors)
 	r.Seconds = results.NumOf(seconds)
 	if seconds > 0 {

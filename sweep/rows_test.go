@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,43 @@ func TestBytesThatTheMembersDidNotMove(t *testing.T) {
 		reason, _ = cached(p)
 		assert.Empty(t, reason, "the null engine moves nothing")
 	}
+}
+
+// A buffered read that found its file in the page cache is caught also where counters cannot tell, by what was seen there.
+func TestWhatStayedInThePageCache(t *testing.T) {
+	p := phase{result: workload.Result{Phase: "read", Bytes: 100e6}, seen: summary{counted: true}}
+	reason, wrong := resident(p)
+	assert.Equal(t, []any{"", false}, []any{reason, wrong})
+	p.result.Resident = 4e6
+	reason, wrong = resident(p)
+	assert.Equal(t, []any{"cached: 4 MB could not be dropped from the page cache before they were read", false}, []any{reason, wrong})
+	p.result.Resident = 6e6
+	_, wrong = resident(p)
+	assert.True(t, wrong)
+	p.seen.counted = false
+	_, wrong = resident(p)
+	assert.False(t, wrong, "on tmpfs there is no disk to read from")
+}
+
+// A phase too short to time says so, and its figures are those of all its passes.
+func TestTheRowOfARepeatedPhase(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1]}", systest.Disk{Name: "sda"})
+	b.profile = strings.Replace(b.profile, "runtime: 10ms", "runtime: 0s", 1)
+	_, rows := b.run()
+	require.Len(t, rows, 1)
+	r := rows[0]
+	assert.Equal(t, "ok", r.Status)
+	require.Regexp(t, `^repeated: \d+ passes of [0-9.]+(ms|µs): one is too short to time$`, r.Reason)
+	var passes int64
+	_, err := fmt.Sscanf(r.Reason, "repeated: %d passes", &passes)
+	require.NoError(t, err)
+	bytes, _ := r.Bytes.Get()
+	seconds, _ := r.Seconds.Get()
+	rate, _ := r.MBPerS.Get()
+	assert.Equal(t, passes<<20, bytes)
+	assert.GreaterOrEqual(t, seconds, 0.1)
+	assert.InEpsilon(t, float64(bytes)/seconds/1e6, rate, 1e-4)
+	assert.Empty(t, repeated(workload.Result{Window: workload.Window{End: 1}}))
 }
 
 // What is in force is each workload's own: one operation at a time is a depth of 1, whatever iodepth says.

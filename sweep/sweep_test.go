@@ -68,7 +68,7 @@ func newBench(t *testing.T, matrix string, parts ...systest.Part) *bench {
 	b := &bench{T: t, machine: m, host: m.Host(), state: filepath.Join(t.TempDir(), "state"), out: filepath.Join(t.TempDir(), "out"),
 		allow: map[string]bool{"volatile-state": true}}
 	b.profile = "version: 1\nname: bench\ntarget: {device: sda}\nmatrix: " + matrix + "\nrepeats: 1\nsettle: 0s\norder: sequential\n" +
-		"workloads:\n  - {name: r, type: io, mode: randread, engine: psync, runtime: 0s, size: 1m}\n"
+		"workloads:\n  - {name: r, type: io, mode: randread, engine: psync, runtime: 10ms, size: 1m}\n"
 	return b
 }
 
@@ -167,7 +167,10 @@ func TestOneLevel(t *testing.T) {
 	assert.Equal(t, []string{"1", "1", "ok", "randread", "queue_depth=1#1"}, []string{r.QueueDepth, r.QueueDepthEffective, r.Status, r.Phase, r.Run})
 	assert.True(t, r.Restored)
 	n, _ := r.Bytes.Get()
-	assert.EqualValues(t, 1<<20, n)
+	operations, _ := r.Operations.Get()
+	assert.Positive(t, n)
+	assert.Equal(t, operations*4096, n)
+	assert.Equal(t, r.Bytes.String(), r.BytesPerThread, "of one thread")
 	assert.Empty(t, r.WriteCache+r.WriteCacheEffective, "what is no axis is not guessed")
 	for _, f := range []string{"profile.yaml", "environment.json", "consent.json", "status.json", "log.jsonl"} {
 		assert.FileExists(t, filepath.Join(b.out, f))

@@ -22,11 +22,8 @@ func runDD(s Spec, t Target, seed uint64) []Result {
 		case "remove":
 			r = p.remove()
 		default:
-			if err := p.clear(name); err != nil {
-				r = p.failed(err)
-			} else {
-				r = p.run()
-			}
+			p.ground = func() (int64, error) { return p.clear(name) }
+			r = p.run()
 		}
 		results = append(results, r...)
 		if r[0].Err != "" {
@@ -66,26 +63,28 @@ func ddPhase(s Spec, t Target, name string, seed uint64) *phase {
 	return p
 }
 
-// clear makes the ground for a phase, outside the clock: a write begins with no file, and a buffered
-// read with nothing of its file in the page cache.
-func (p *phase) clear(name string) error {
+// clear makes the ground for a pass, outside the clock: a write into a folder begins with no file, and what
+// goes through the page cache with nothing of its file in it.
+func (p *phase) clear(name string) (resident int64, err error) {
 	if p.spec.Engine == "null" {
-		return nil
+		return 0, nil
 	}
 	for n := range p.spec.Processes {
 		file := p.spec.file(n)
 		switch {
 		case name == "write" && p.target.Dir != nil:
 			if err := unix.Unlinkat(int(p.target.Dir.Fd()), file, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-				return fmt.Errorf("remove %s in %s: %w", file, p.target.Name, err)
+				return 0, fmt.Errorf("remove %s in %s: %w", file, p.target.Name, err)
 			}
-		case name == "read" && !p.spec.Direct && (n == 0 || p.target.Dir != nil):
-			if err := p.target.forget(file); err != nil {
-				return err
+		case !p.spec.Direct && (n == 0 || p.target.Dir != nil):
+			left, err := p.target.forget(file)
+			if err != nil {
+				return 0, err
 			}
+			resident += left
 		}
 	}
-	return nil
+	return resident, nil
 }
 
 // remove unlinks the files, all at once. There are no bytes in it: its rate is files a second.

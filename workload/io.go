@@ -9,10 +9,8 @@ import (
 // runIO does the one phase of type io; readers and writers apart give two results.
 func runIO(s Spec, t Target, seed uint64) []Result {
 	p := ioPhase(s, t, seed)
-	if !s.Direct && s.reads() && s.Engine != "null" {
-		if err := t.forget(s.file(0)); err != nil {
-			return p.failed(err)
-		}
+	if !s.Direct && s.Engine != "null" {
+		p.ground = func() (int64, error) { return t.forget(s.file(0)) }
 	}
 	return p.run()
 }

@@ -54,6 +54,7 @@ type lane struct {
 	errors            int64
 	last              int64 // last counted completion
 	finished          int64 // when all was done, the final fsync included
+	busy              int64 // from the starts of the passes to their ends, ns
 	err               *failure
 	cpu               int64 // of this thread, ns
 }
@@ -100,7 +101,9 @@ func (l *lane) setup() error {
 	l.ops = make([]ioengine.Op, 0, l.depth)
 	l.done = make([]ioengine.Completion, l.depth)
 	l.flight = make([]flight, l.depth)
-	l.latency = hdrhistogram.New(shortest, longest, 3)
+	if l.latency == nil { // further passes are counted in
+		l.latency = hdrhistogram.New(shortest, longest, 3)
+	}
 	return nil
 }
 
@@ -133,7 +136,7 @@ func (l *lane) run(w Window, stop *atomic.Bool) {
 	l.finished = nanotime()
 	var end unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &end)
-	l.cpu = end.Utime.Nano() + end.Stime.Nano() - begin.Utime.Nano() - begin.Stime.Nano()
+	l.cpu += end.Utime.Nano() + end.Stime.Nano() - begin.Utime.Nano() - begin.Stime.Nano()
 	if l.err != nil {
 		stop.Store(true)
 	}

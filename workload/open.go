@@ -70,23 +70,28 @@ func (s Spec) file(n int) string {
 	return fmt.Sprintf("%s.%d", b.String(), n)
 }
 
-// forget drops what the page cache has of a file, so that buffered reads meet the drive. Dirty pages are
-// not dropped, so they are written first.
-func (t Target) forget(file string) error {
+// forget drops what the page cache has of a file, so that buffered reads meet the drive, and looks whether it is gone:
+// resident is how many bytes of it stayed, because somebody else has the file mapped, or the file system is the page cache itself.
+// Dirty pages are not dropped, so they are written first.
+func (t Target) forget(file string) (resident int64, err error) {
 	name := t.Name
 	if t.Dir != nil {
 		name = file + " in " + t.Name
 	}
 	f, err := t.open(file, unix.O_RDONLY)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
-	if err := unix.Fsync(int(f.Fd())); err != nil {
-		return fmt.Errorf("sync %s before its page cache is dropped: %w", name, err)
+	fd := int(f.Fd())
+	if err := unix.Fsync(fd); err != nil {
+		return 0, fmt.Errorf("sync %s before its page cache is dropped: %w", name, err)
 	}
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
-		return fmt.Errorf("drop the page cache of %s: %w", name, err)
+	if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
+		return 0, fmt.Errorf("drop the page cache of %s: %w", name, err)
 	}
-	return nil
+	if resident, err = cached(f); err != nil {
+		return 0, fmt.Errorf("look at the page cache of %s: %w", name, err)
+	}
+	return resident, nil
 }

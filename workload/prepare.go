@@ -61,7 +61,8 @@ func (t Target) layOut(file string, bytes int64, r *rng) error {
 		}
 		at += int64(n)
 	}
-	return t.forget(file)
+	_, err = t.forget(file)
+	return err
 }
 
 // drop takes a half-written file away, so that it does not keep a full file system full.

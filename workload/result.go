@@ -39,7 +39,8 @@ type Result struct {
 	IODepth   int // what the engine can really have outstanding in each worker: 1 with psync
 
 	Bytes, Operations, Errors int64
-	Window                    Window
+	Window                    Window   // from the begin of the first pass to the end of the last one
+	Passes                    []Window `json:",omitempty"` // more than one where a pass was too short to time; only time in them is the phase's
 
 	SlowestBytesPerS      float64 // rate of the slowest worker alone
 	Latency               Latency
@@ -50,4 +51,22 @@ type Result struct {
 	Errno                 int
 	Lost                  bool    // the device is gone: 0 bytes inside it, ENODEV, ENXIO
 	PerThreadBytes        []int64 `json:",omitempty"`
+	Resident              int64   // bytes that were still in the page cache when a buffered read began, over all passes
+}
+
+// Windows are the timed parts of the phase: one, or one a pass.
+func (r Result) Windows() []Window {
+	if len(r.Passes) > 0 {
+		return r.Passes
+	}
+	return []Window{r.Window}
+}
+
+// Seconds is how long the phase was timed.
+func (r Result) Seconds() float64 {
+	var timed int64
+	for _, w := range r.Windows() {
+		timed += w.End - w.Start
+	}
+	return time.Duration(timed).Seconds()
 }

@@ -87,6 +87,16 @@ func (w *walk) next() (offset, length int64, ok bool) {
 	return w.offset + (r.first+n)*w.block, w.block, true
 }
 
+// again makes the walk begin anew, as it was before its first step; a random one goes on to other places.
+// Threads that share a region must all stand still.
+func (w *walk) again(begin walk) {
+	begin.rng = w.rng
+	*w = begin
+	if w.region != nil {
+		w.region.cursor.Store(0)
+	}
+}
+
 // regions splits bytes into n disjoint regions of whole blocks, the last one with the tail, if it is wanted.
 func regions(bytes, block int64, n int, tail bool) []*region {
 	blocks := bytes / block

@@ -220,7 +220,7 @@ func TestLabDelayDD(t *testing.T) {
 				require.Len(t, results, 2)
 				for _, r := range results {
 					assert.Empty(t, r.Err)
-					assert.EqualValues(t, 12<<20, r.Bytes)
+					assert.EqualValues(t, 12<<20, aPass(r).Bytes)
 				}
 			}
 		}

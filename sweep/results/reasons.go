@@ -15,6 +15,7 @@ const (
 	ClockStepped      Code = "clock stepped"
 	OverTheLimit      Code = "over the limit"
 	Cached            Code = "cached"
+	Repeated          Code = "repeated"
 	KernelLogLost     Code = "kernel log lost"
 	Moved             Code = "moved"
 	ForeignIO         Code = "foreign I/O"
@@ -52,7 +53,8 @@ func Codes() []CodeMeaning {
 		{DepthNotExercised, []string{OK}, "the device was never seen with 0.8 × the effective queue_depth outstanding: this row cannot show what the depth does"},
 		{ClockStepped, []string{OK}, "the wall clock was set during the run; durations are monotonic and right, `started` may not be"},
 		{OverTheLimit, []string{OK}, "the kernel refused a record larger than the device takes; a finding, with the errno and no rate"},
-		{Cached, []string{OK, Suspect}, "the members moved less than the workload did: a cache did the rest, or what was read had never been written; suspect where that cannot be: direct I/O, or a buffered read of what was out of the page cache"},
+		{Cached, []string{OK, Suspect}, "the members moved less than the workload did: a cache did the rest, or what was read had never been written; suspect where that cannot be: direct I/O, or a buffered read of what should have been out of the page cache"},
+		{Repeated, []string{OK}, "one pass of the phase was too short to time: the row is of several, each from the same begin; bytes, operations and seconds are their sums"},
 		{KernelLogLost, []string{OK}, "the kernel wrote more to its log during the run than it keeps: what it had to say of the members may have been among the lost messages"},
 		{Moved, []string{Suspect}, "a setting changed during the run, and not by qdsweep: device, knob, from → to"},
 		{ForeignIO, []string{Suspect}, "the members did I/O that the workload did not ask for"},

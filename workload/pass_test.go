@@ -1,0 +1,161 @@
+package workload
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// aPass is what one pass of a phase did, which each does alike.
+func aPass(r Result) Result {
+	n := int64(len(r.Windows()))
+	r.Bytes, r.Operations = r.Bytes/n, r.Operations/n
+	return r
+}
+
+// A phase that is too short to time is repeated: only time in its passes counts, and all that they did.
+func TestAPhaseTooShortIsRepeated(t *testing.T) {
+	for _, typ := range []string{"io", "dd"} {
+		s := spec(t, typ, "mode=write", "size=64k", "block_size=4k", "direct=false")
+		if typ == "io" {
+			s.Runtime, s.Engine, s.Threads = 0, "psync", 2
+		}
+		target := dirTarget(t)
+		require.Empty(t, ask(s, target, "prepare").Err)
+		r := ok(t, ask(s, target, "run"))[0]
+		n := int64(len(r.Passes))
+		require.Greater(t, n, int64(1))
+		assert.Equal(t, Window{r.Passes[0].Start, r.Passes[n-1].End}, r.Window)
+		assert.True(t, slices.IsSortedFunc(r.Passes, func(a, b Window) int { return int(a.End - b.Start) }), "one after another")
+		assert.Equal(t, n*64<<10, r.Bytes)
+		assert.Equal(t, n*16, r.Operations)
+		assert.Equal(t, r.Operations, r.Latency.Count)
+		assert.GreaterOrEqual(t, r.Seconds(), shortestTimed.Seconds())
+		last := Result{Passes: r.Passes[:n-1]}
+		assert.Less(t, last.Seconds(), shortestTimed.Seconds(), "no pass more than it takes")
+		assert.Less(t, r.Seconds(), r.Window.Seconds(), "what lies between passes is not timed")
+		total := int64(0)
+		for _, bytes := range r.PerThreadBytes {
+			total += bytes
+		}
+		assert.Equal(t, r.Bytes, total)
+		assert.LessOrEqual(t, r.SlowestBytesPerS*float64(r.Threads), float64(r.Bytes)/r.FirstDoneS)
+	}
+}
+
+func TestAPhaseLongEnoughIsNotRepeated(t *testing.T) {
+	target := fileTarget(t, 1<<20)
+	r := ok(t, ask(spec(t, "io", "engine=psync", "runtime=10ms", "direct="+direct(t)), target, "run"))[0]
+	assert.Empty(t, r.Passes, "a runtime is what was asked for")
+	assert.Equal(t, 0.01, r.Seconds())
+
+	s := spec(t, "io", "engine=psync", "runtime=0", "direct=false", "block_size=64k")
+	p := ioPhase(s, target, 1)
+	now := nanotime()
+	p.add(Window{now, now + int64(shortestTimed) - 1}, cpuTime{})
+	p.lanes[0].operations = 1
+	assert.False(t, p.enough())
+	p.add(Window{now + 1e9, now + 1e9 + 1}, cpuTime{})
+	assert.True(t, p.enough(), "the passes together")
+
+	p = ioPhase(s, target, 1)
+	p.lanes[0].operations = 1
+	p.add(Window{nanotime() - int64(mostEffort), nanotime()}, cpuTime{})
+	p.passes[0].End = p.passes[0].Start + 1
+	assert.True(t, p.enough(), "not for ever, where the ground takes long to make")
+}
+
+// Every pass begins as the first one did: what is written anew is not there, what is read is not in the page cache.
+func TestEachPassBeginsFromTheSameGround(t *testing.T) {
+	target := dirTarget(t)
+	s := spec(t, "dd", "mode=write", "size=64k", "block_size=4k", "engine=psync")
+	p := ddPhase(s, target, "write", 1)
+	file := filepath.Join(target.Name, "w.0")
+	begun := 0
+	p.ground = func() (int64, error) {
+		begun++
+		left, err := p.clear("write")
+		assert.NoFileExists(t, file)
+		return left, err
+	}
+	r := ok(t, reply{Results: p.run()})[0]
+	assert.Len(t, r.Passes, begun)
+
+	s = spec(t, "dd", "mode=read", "size=1m", "block_size=64k", "engine=psync")
+	begun = 0
+	p = ddPhase(s, target, "read", 1)
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, prepare(s, target, 1))
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	p.ground = func() (int64, error) {
+		begun++
+		before, _ := cached(f)
+		left, err := p.clear("read")
+		after, _ := cached(f)
+		assert.Zero(t, left)
+		assert.Zero(t, after)
+		if begun > 1 {
+			assert.EqualValues(t, 1<<20, before, "the pass before has read it")
+		}
+		return left, err
+	}
+	r = ok(t, reply{Results: p.run()})[0]
+	require.Len(t, r.Passes, begun)
+	assert.Zero(t, r.Resident)
+}
+
+// What cannot be dropped is told, whichever way the kernel has to tell it.
+func TestWhatStaysInThePageCacheIsTold(t *testing.T) {
+	target := fileTarget(t, 8<<20)
+	mapped, err := unix.Mmap(int(target.File.Fd()), 0, 1<<20, unix.PROT_READ, unix.MAP_SHARED) // somebody else has it mapped
+	require.NoError(t, err)
+	touched := 0
+	for i := 0; i < len(mapped); i += 4096 {
+		touched += int(mapped[i])
+	}
+	require.Positive(t, touched)
+	look := func() (int64, int64) {
+		left, err := target.forget("")
+		require.NoError(t, err)
+		other, err := mincore(target.File)
+		require.NoError(t, err)
+		return left, other
+	}
+	left, other := look()
+	assert.GreaterOrEqual(t, left, int64(1<<20))
+	assert.Less(t, left, int64(8<<20))
+	assert.Equal(t, left, other)
+	s := spec(t, "io", "mode=read", "engine=psync", "runtime=0", "direct=false")
+	r := ok(t, ask(s, target, "run"))[0]
+	assert.GreaterOrEqual(t, r.Resident, int64(len(r.Windows()))<<20)
+	s.Mode = "write"
+	assert.Zero(t, ok(t, ask(s, target, "run"))[0].Resident, "writes are none the faster for it")
+
+	require.NoError(t, unix.Munmap(mapped))
+	left, other = look()
+	assert.Zero(t, left)
+	assert.Zero(t, other)
+}
+
+// Of a device with more pages than there is time for, chunks stand for the whole.
+func TestThePageCacheOfAHugeFile(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "huge"))
+	require.NoError(t, err)
+	defer f.Close()
+	const size = 300 << 30
+	require.NoError(t, f.Truncate(size))
+	begin := time.Now()
+	n, err := mincore(f)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	t.Logf("%v", time.Since(begin))
+	assert.EqualValues(t, 6, mulDiv(1<<62, 12, 1<<63))
+}
