@@ -58,11 +58,14 @@ fuzz: go ## each fuzz target for a minute (FUZZ_TIME)
 fuzz-short: go
 	.ci/fuzz 10s
 
-bench: build lab-tools ## the engines against fio, a run's own overhead (in the lab, too), plans, rows: about six minutes
+bench: build lab-tools ## the engines against fio, a run's own overhead (in the lab, too), plans, rows; into docs/benchmarks.md
 	@.ci/install fio
-	@uname -srm; sed -n 's/^model name.*: //p' /proc/cpuinfo | sort | uniq -c; free -h | sed -n 2p; uptime
-	go test -run '^$$' -bench '$(BENCH)' -timeout 1h ./workload/... ./sweep/...
-	case '$(BENCH)' in .|*Lab*) bin/qdlab test --timeout $(LAB_TIMEOUT) --bench '$(BENCH)' ./sweep ;; esac
+	mkdir -p .cache
+	{
+		go test -run '^$$' -bench '$(BENCH)' -timeout 1h ./workload/... ./sweep/...
+		case '$(BENCH)' in .|*Lab*) bin/qdlab test --timeout $(LAB_TIMEOUT) --tool fio --bench '$(BENCH)' ./cmd/qdsweep ./sweep ./workload ;; esac
+	} 2>&1 | tee .cache/bench.log
+	[ '$(BENCH)' != . ] || .ci/bench-page .cache/bench.log docs/benchmarks.md
 
 demo: build lab-tools ## the project's main job on emulated drives, two minutes; output in ./demo
 	bin/qdlab demo

@@ -1,14 +1,12 @@
 package workload
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,86 +15,174 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// numbers are one measurement, ours or fio's.
-type numbers struct{ iops, mbs, cpuUS, p50, p99, p999 float64 }
+const benchBytes = 256 << 20
 
-type comparison struct {
-	engine string
-	depth  int
-	mode   string
-	block  string
+// place is where ours and fio are compared.
+type place struct {
+	name  string
+	path  string // "": it cannot be had here
+	why   string // not
+	lines []comparison
 }
 
-// BenchmarkAgainstFio prints a table of ours and fio, in turn, on one file with the same settings. It
-// judges nothing. `make bench` runs it; about five minutes.
+// BenchmarkAgainstFio measures ours and fio, in turn, with the same settings, and prints Markdown. It judges nothing.
 //
-//	QDSWEEP_BENCH_FILE     the file or device (default: 256 MiB in /dev/shm); device contents are not kept
-//	QDSWEEP_BENCH_PAIRS    pairs a line (default 7)
-//	QDSWEEP_BENCH_SECONDS  of each measurement (default 2)
+//	QDSWEEP_BENCH_FILE   a file or device instead of the places below; a device's contents are not kept
+//	QDSWEEP_BENCH_PLACE  one of loop, ext4, shm
+//	QDSWEEP_BENCH_LINE   a part of a line's name, like "io_uring, 32"
+//	QDSWEEP_BENCH_PAIRS  pairs a line
+//	QDSWEEP_BENCH_MS     of each measurement
 func BenchmarkAgainstFio(t *testing.B) {
-	fio, err := exec.LookPath("fio")
-	if err != nil {
+	if _, err := exec.LookPath("fio"); err != nil {
 		t.Skip("the comparison needs fio (apt-get install fio)")
 	}
-	pairs, seconds := setting(t, "QDSWEEP_BENCH_PAIRS", 7), setting(t, "QDSWEEP_BENCH_SECONDS", 2)
-	path := benchFile(t)
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	size, err := f.Seek(0, 2)
-	require.NoError(t, err)
-	w, _ := startWorker(t, "worker", os.Stderr)
+	fmt.Printf("\n<!-- bench fio -->\n%s\n", machine(t))
+	for _, p := range places(t) {
+		if only := os.Getenv("QDSWEEP_BENCH_PLACE"); only != "" && !strings.HasPrefix(p.name, only) {
+			continue
+		}
+		if p.path == "" {
+			fmt.Printf("\n%s: not here (%s)\n", p.name, p.why)
+			continue
+		}
+		b := openBench(t, p.path, 7, 0.6)
+		fmt.Printf("\n%s; %d pairs of %s, in turn:\n\n", p.name, b.pairs, milliseconds(b.seconds))
+		fmt.Println("| engine, depth | mode | IOPS ours / fio | MB/s ours / fio | ours ÷ fio | CPU µs an I/O, ours / fio | ours ÷ fio | p50 µs | p99 µs | p99.9 µs |")
+		fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
+		for _, c := range p.lines {
+			if !strings.Contains(c.name(), os.Getenv("QDSWEEP_BENCH_LINE")) {
+				continue
+			}
+			ours, theirs := b.compare(t, c)
+			both := func(of func(numbers) float64) string {
+				return figure(median(ours, of)) + " / " + figure(median(theirs, of))
+			}
+			fmt.Printf("| %s | %s %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", c.name(), c.mode, c.block, both(iops), both(mbs), spread(ours, theirs, iops),
+				both(cpuUS), spread(ours, theirs, cpuUS), both(p50), both(p99), both(p999))
+		}
+	}
+	fmt.Println("<!-- /bench -->")
+}
 
-	idle := fioItself(t, fio)
-	version, _ := exec.Command(fio, "--version").Output()
+func (c comparison) name() string {
+	name := fmt.Sprintf("%s, %d", c.engine, c.depth)
+	if c.note != "" {
+		name += " (" + c.note + ")"
+	}
+	return name
+}
+
+// spread is the median of the pairs' ratios with the 95 % interval of their mean.
+func spread(ours, theirs []numbers, of func(numbers) float64) string {
+	m, low, high := ratio(ours, theirs, of)
+	return fmt.Sprintf("%.2f [%.2f, %.2f]", m, low, high)
+}
+
+// figure is a number to three digits or to the unit, whichever is finer.
+func figure(v float64) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// machine describes it in a line of Markdown.
+func machine(t testing.TB) string {
 	var u unix.Utsname
 	require.NoError(t, unix.Uname(&u))
 	load, _ := os.ReadFile("/proc/loadavg")
-	fmt.Printf("Linux %s, %d CPUs, load %s; %s, %s, direct; %d pairs of %d s, in turn\n", unix.ByteSliceToString(u.Release[:]), runtime.NumCPU(),
-		strings.Join(strings.Fields(string(load))[:1], ""), path, FormatSize(size), pairs, seconds)
-	fmt.Printf("from column 7 on ours ÷ %s: the median of the pairs [95 %% interval of the mean ratio]\n", strings.TrimSpace(string(version)))
-	fmt.Printf("%-9s %5s %-9s %5s %10s %10s  %-22s %-22s %6s %6s %6s\n",
-		"engine", "depth", "mode", "block", "ours IOPS", "fio IOPS", "IOPS", "CPU/IO", "p50", "p99", "p99.9")
-	for _, c := range []comparison{
-		{"psync", 1, "randread", "4k"}, {"libaio", 1, "randread", "4k"}, {"libaio", 32, "randread", "4k"},
-		{"io_uring", 1, "randread", "4k"}, {"io_uring", 32, "randread", "4k"},
-		{"psync", 1, "read", "1m"}, {"io_uring", 4, "read", "1m"}, {"psync", 1, "write", "1m"}, {"io_uring", 4, "write", "1m"},
-	} {
-		s := spec(t, "io", "engine="+c.engine, "mode="+c.mode, "block_size="+c.block, "iodepth="+strconv.Itoa(c.depth),
-			fmt.Sprintf("runtime=%ds", seconds), fmt.Sprintf("warmup=%gs", ramp))
-		var ours, theirs []numbers
-		for i := range pairs {
-			one := func() {
-				results, err := w.Run(t.Context(), s, Target{File: f, Name: path, Bytes: size, LogicalBlock: 512}, uint64(i))
-				require.NoError(t, err)
-				require.Empty(t, results[0].Err)
-				r := results[0]
-				ours = append(ours, numbers{
-					float64(r.Operations) / r.Window.Seconds(), float64(r.Bytes) / r.Window.Seconds() / 1e6,
-					(r.CPUUserS + r.CPUSysS) * 1e6 / float64(r.Operations), r.Latency.P50US, r.Latency.P99US, r.Latency.P999US,
-				})
-			}
-			other := func() { theirs = append(theirs, runFio(t, fio, path, size, c, seconds, idle)) }
-			if i%2 == 0 {
-				one()
-				other()
-			} else {
-				other()
-				one()
-			}
-		}
-		iops := func(n numbers) float64 { return n.iops }
-		line := fmt.Sprintf("%-9s %5d %-9s %5s %10.0f %10.0f", c.engine, c.depth, c.mode, c.block, median(ours, iops), median(theirs, iops))
-		for _, of := range []func(numbers) float64{iops, func(n numbers) float64 { return n.cpuUS }} {
-			m, low, high := ratio(ours, theirs, of)
-			line += fmt.Sprintf("  %.3f [%.3f, %.3f]  ", m, low, high)
-		}
-		for _, of := range []func(numbers) float64{func(n numbers) float64 { return n.p50 }, func(n numbers) float64 { return n.p99 }, func(n numbers) float64 { return n.p999 }} {
-			m, _, _ := ratio(ours, theirs, of)
-			line += fmt.Sprintf(" %6.2f", m)
-		}
-		fmt.Println(line)
+	version, _ := exec.Command("fio", "--version").Output()
+	cpu, _ := os.ReadFile("/proc/cpuinfo")
+	model := "unknown"
+	if _, rest, ok := strings.Cut(string(cpu), "model name"); ok {
+		line, _, _ := strings.Cut(rest, "\n")
+		model = strings.Trim(line, "\t :")
 	}
+	var info unix.Sysinfo_t
+	require.NoError(t, unix.Sysinfo(&info))
+	return fmt.Sprintf("%d × %s, %.0f GiB, Linux %s, %s, %s, load average %s at the start.", runtime.NumCPU(), model, float64(info.Totalram)*float64(info.Unit)/(1<<30),
+		unix.ByteSliceToString(u.Release[:]), strings.TrimSpace(string(version)), runtime.Version(), strings.Join(strings.Fields(string(load))[:1], ""))
+}
+
+// places are a loop device, a file of a file system on a disk, and a file in memory. The loop device shows most: its
+// requests are answered by another thread, as a drive's are, and fast.
+func places(t testing.TB) []place {
+	random := []comparison{
+		{engine: "psync", depth: 1, mode: "randread", block: "4k"}, {engine: "libaio", depth: 32, mode: "randread", block: "4k"},
+		{engine: "io_uring", depth: 1, mode: "randread", block: "4k"}, {engine: "io_uring", depth: 32, mode: "randread", block: "4k"},
+	}
+	var sequential []comparison
+	for _, mode := range []string{"read", "write"} {
+		for _, c := range random {
+			c.mode, c.block = mode, "1m"
+			sequential = append(sequential, c)
+		}
+	}
+	batches := []string{"--iodepth_batch_submit=32", "--iodepth_batch_complete_min=1", "--iodepth_batch_complete_max=32"}
+	tuned := []comparison{
+		{engine: "libaio", depth: 32, mode: "randread", block: "4k", fio: batches, note: "fio in batches"},
+		{engine: "io_uring", depth: 32, mode: "randread", block: "4k", fio: append(batches, "--fixedbufs", "--registerfiles"), note: "fio in batches, fixed buffers and file"},
+	}
+	all := append(append(append([]comparison{}, random...), tuned...), sequential...)
+	if path := os.Getenv("QDSWEEP_BENCH_FILE"); path != "" {
+		return []place{{name: path, path: path, lines: all}}
+	}
+	few := append(append([]comparison{}, random...), sequential[0], sequential[4])
+	shm, err := benchFile(t, "/dev/shm")
+	require.NoError(t, err)
+	loop, err := loopDevice(t, shm)
+	p := []place{{name: "loop: a loop device on a file in /dev/shm", path: loop, lines: all}}
+	if err != nil {
+		p[0].why = err.Error()
+	}
+	disk, err := benchFile(t, "/var/tmp")
+	require.NoError(t, err)
+	p = append(p, place{name: "ext4: a file in /var/tmp", path: disk, lines: few}, place{name: "shm: a file in /dev/shm", path: shm, lines: few})
+	for i := range p[1:] {
+		if err := takesDirect(p[i+1].path); err != nil {
+			p[i+1].path, p[i+1].why = "", err.Error()
+		}
+	}
+	return p
+}
+
+func takesDirect(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return fmt.Errorf("open with O_DIRECT: %w", err)
+	}
+	return unix.Close(fd)
+}
+
+func benchFile(t testing.TB, where string) (string, error) {
+	dir, err := os.MkdirTemp(where, "qdsweep-bench-")
+	if err != nil {
+		return "", err
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "file")
+	b := make([]byte, benchBytes)
+	r := newRNG(1)
+	fill(b, &r)
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	return path, errors.Join(f.Sync(), f.Close())
+}
+
+// loopDevice is one on a file, whose own I/O goes through the page cache, which is the file itself in /dev/shm.
+func loopDevice(t testing.TB, path string) (string, error) {
+	out, err := exec.Command("losetup", "--find", "--show", path).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("losetup: %s", strings.TrimSpace(string(out)))
+	}
+	name := strings.TrimSpace(string(out))
+	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", name).Run() })
+	return name, nil
 }
 
 func setting(t testing.TB, name string, otherwise int) int {
@@ -107,111 +193,4 @@ func setting(t testing.TB, name string, otherwise int) int {
 	n, err := strconv.Atoi(v)
 	require.NoError(t, err, name)
 	return n
-}
-
-func benchFile(t testing.TB) string {
-	if path := os.Getenv("QDSWEEP_BENCH_FILE"); path != "" {
-		return path
-	}
-	dir, err := os.MkdirTemp("/dev/shm", "qdsweep-bench-")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	path := filepath.Join(dir, "file")
-	b := make([]byte, 256<<20)
-	r := newRNG(1)
-	fill(b, &r)
-	require.NoError(t, os.WriteFile(path, b, 0o600))
-	return path
-}
-
-func runFio(t testing.TB, fio, path string, size int64, c comparison, seconds int, idle float64) numbers {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), fio, "--name=x", "--filename="+path, "--direct=1", "--rw="+c.mode, "--bs="+c.block,
-		"--ioengine="+c.engine, "--iodepth="+strconv.Itoa(c.depth), "--norandommap", "--randrepeat=0", "--time_based", fmt.Sprintf("--ramp_time=%gs", ramp),
-		fmt.Sprintf("--runtime=%d", seconds), fmt.Sprintf("--size=%d", size), "--lat_percentiles=1", "--clat_percentiles=0", "--output-format=json")
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	type side struct {
-		IOPS      float64 `json:"iops"`
-		Bandwidth float64 `json:"bw_bytes"`
-		Latency   struct {
-			Percentile map[string]float64 `json:"percentile"`
-		} `json:"lat_ns"` // from submission, as ours; clat begins after it
-	}
-	var report struct {
-		Jobs []struct {
-			Read, Write side
-		} `json:"jobs"`
-	}
-	text := string(out)
-	require.NoError(t, json.Unmarshal([]byte(text[strings.Index(text, "{"):]), &report))
-	job := report.Jobs[0]
-	one := job.Read
-	if strings.Contains(c.mode, "write") {
-		one = job.Write
-	}
-	us := func(p string) float64 { return one.Latency.Percentile[p] / 1000 }
-	return numbers{
-		one.IOPS, one.Bandwidth / 1e6, max(cpuSeconds(cmd)-idle, 0.001) * 1e6 / (one.IOPS * (float64(seconds) + ramp)),
-		us("50.000000"), us("99.000000"), us("99.900000"),
-	}
-}
-
-// ramp is both sides' warm-up in seconds.
-const ramp = 0.2
-
-// cpuSeconds is of fio's processes and all their threads. Its own usr_cpu and sys_cpu leave out the
-// kernel's threads that do io_uring's work for it, which our numbers have in them.
-func cpuSeconds(cmd *exec.Cmd) float64 {
-	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-}
-
-// fioItself is the CPU time of starting and ending fio, which is not the I/O's.
-func fioItself(t testing.TB, fio string) float64 {
-	var all []float64
-	for range 5 {
-		cmd := exec.Command(fio, "--name=x", "--ioengine=null", "--size=4k", "--output-format=json")
-		require.NoError(t, cmd.Run())
-		all = append(all, cpuSeconds(cmd))
-	}
-	slices.Sort(all)
-	return all[2]
-}
-
-func median(all []numbers, of func(numbers) float64) float64 {
-	var v []float64
-	for _, n := range all {
-		v = append(v, of(n))
-	}
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
-// ratio is ours ÷ fio's, pair by pair: the median, and the 95 % interval of the mean of the logarithms.
-func ratio(ours, theirs []numbers, of func(numbers) float64) (mid, low, high float64) {
-	var all []numbers
-	mean, squares := 0.0, 0.0
-	n := float64(len(ours))
-	for i := range ours {
-		r := of(ours[i]) / of(theirs[i])
-		all = append(all, numbers{iops: r})
-		mean += math.Log(r) / n
-	}
-	for _, r := range all {
-		squares += math.Pow(math.Log(r.iops)-mean, 2)
-	}
-	half := math.Inf(1)
-	if n > 1 {
-		half = student(len(ours)-1) * math.Sqrt(squares/(n-1)/n)
-	}
-	return median(all, func(n numbers) float64 { return n.iops }), math.Exp(mean - half), math.Exp(mean + half)
-}
-
-// student is the 97.5 % point of the t distribution.
-func student(degrees int) float64 {
-	table := []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145}
-	if degrees <= len(table) {
-		return table[degrees-1]
-	}
-	return 1.96 + 2.5/float64(degrees)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // drives are the scsi_debug drives of the guest: RAM behind a latency of 10 ms, 64 commands at once.
-func drives(t *testing.T) []string {
+func drives(t testing.TB) []string {
 	t.Helper()
 	models, err := filepath.Glob("/sys/block/sd*/device/model")
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func deviceTarget(t *testing.T, name string) Target {
 	return Target{File: f, Name: "/dev/" + name, Bytes: bytes, LogicalBlock: 512}
 }
 
-func attribute(t *testing.T, path, value string) {
+func attribute(t testing.TB, path, value string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	require.NoError(t, err)

@@ -27,11 +27,11 @@ const program = "/usr/bin/qdsweep"
 
 // lab is what every end-to-end test has: a folder on a real file system for state, output and profiles.
 type lab struct {
-	*testing.T
+	testing.TB
 	dir string
 }
 
-func newLab(t *testing.T) *lab {
+func newLab(t testing.TB) *lab {
 	dir, err := os.MkdirTemp("/scratch", "e2e-")
 	require.NoError(t, err)
 	l := &lab{t, dir}
@@ -200,14 +200,14 @@ func (l *lab) eventually(limit time.Duration, what string, f func() bool) time.D
 	return time.Since(began)
 }
 
-func num(t *testing.T, n interface{ Get() (float64, bool) }) float64 {
+func num(t testing.TB, n interface{ Get() (float64, bool) }) float64 {
 	t.Helper()
 	v, ok := n.Get()
 	require.True(t, ok, "the number is there")
 	return v
 }
 
-func atoi(t *testing.T, s string) int {
+func atoi(t testing.TB, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
 	require.NoError(t, err)

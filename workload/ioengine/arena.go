@@ -10,13 +10,15 @@ import (
 const (
 	page     = 4096
 	hugePage = 2 << 20
+	large    = 128 * page // of an arena: from here on it is worth whole huge pages
 )
 
 // Arena is the buffers of one engine, a slot an operation, outside the Go heap: the kernel holds their
 // addresses, and pages that are there before the clock starts cost nothing inside it.
 //
-// Large arenas ask for huge pages. It is not only for speed: a request takes at most max_segments
-// separate pieces of memory (168 on AHCI), so scattered 4 KiB pages would cap it far below max_sectors_kb.
+// Large arenas are in huge pages, whole ones also where they would fill a part of one: a buffer of 1 MiB is
+// copied a quarter faster there. It is not only for speed: a request takes at most max_segments separate
+// pieces of memory (168 on AHCI), so scattered 4 KiB pages would cap it far below max_sectors_kb.
 type Arena struct {
 	mapping []byte
 	memory  []byte
@@ -30,15 +32,15 @@ func NewArena(slots, block int) (*Arena, error) {
 	stride := (block + page - 1) &^ (page - 1)
 	bytes := slots * stride
 	room := bytes
-	if bytes >= hugePage {
-		room += hugePage
+	if bytes >= large {
+		room = (bytes+hugePage-1)&^(hugePage-1) + hugePage // the last one whole, and room to begin at a boundary
 	}
 	mapping, err := unix.Mmap(-1, 0, room, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("map %d buffers of %d bytes: %w", slots, block, err)
 	}
 	a := &Arena{mapping: mapping, memory: mapping[:bytes], slots: slots, block: block, stride: stride}
-	if bytes >= hugePage {
+	if bytes >= large {
 		skip := int(-uintptr(unsafe.Pointer(&mapping[0])) & (hugePage - 1))
 		a.memory = mapping[skip : skip+bytes]
 		_ = unix.Madvise(mapping, unix.MADV_HUGEPAGE) // a kernel without them is only slower
