@@ -31,7 +31,8 @@ build: go ## bin/qdsweep and bin/qdlab, static
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 test: build lab-tools ## unit tests, the lab tier, each fuzz target for 10 s; a summary
-	@mkdir -p .cache; failed=0; summary=
+	@.ci/install bonnie++ # its programs read what --format bonnie prints
+	mkdir -p .cache; failed=0; summary=
 	for part in unit lab fuzz-short; do
 		echo "== $$part"; start=$$SECONDS; verdict='ok  '
 		$(MAKE) --no-print-directory $$part 2>&1 | tee .cache/test-$$part.log || { verdict=FAIL; failed=1; }

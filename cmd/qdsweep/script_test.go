@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
+	"qdsweep/sweep/results"
 	"qdsweep/sysfs/systest"
 )
 
@@ -24,7 +25,8 @@ func TestMain(m *testing.M) {
 
 // TestCommandLine plays testdata/script: what is typed, what is answered, the exit code. $MACHINE is a captured machine with a free SATA
 // disk sda, one with a mounted file system sdb, a SAS disk sdc, and an NVMe drive; $ARRAYS has four free disks sda to sdd, and two arrays
-// on partitions of sde to sdh, the second one mounted on /mnt/r10.
+// on partitions of sde to sdh, the second one mounted on /mnt/r10. $PUBLISHED is the output folder of a sweep with a bonnie and a dd, two
+// runs of one cell.
 func TestCommandLine(t *testing.T) {
 	machine := systest.New(t,
 		systest.Disk{Name: "sda", Model: "ST1000NM0033-9ZM", Serial: "Z1W0AAAA", WWID: "naa.5000c50000000001"},
@@ -34,11 +36,13 @@ func TestCommandLine(t *testing.T) {
 	)
 	machine.Mount("sdb", "/srv", "ext4")
 	arrays := arrayMachine(t)
+	published := publishedFolder(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("MACHINE", machine.Root())
 			e.Setenv("ARRAYS", arrays.Root())
+			e.Setenv("PUBLISHED", published)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keys": keys},
@@ -65,6 +69,31 @@ func arrayMachine(t *testing.T) *systest.Machine {
 	m.MD("md10", "raid10", second...)
 	m.Mount("md10", "/mnt/r10", "ext4")
 	return m
+}
+
+// publishedFolder is an output folder with rows made by hand.
+func publishedFolder(t *testing.T) string {
+	dir := filepath.Join(t.TempDir(), "published")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	f, err := results.Open(dir, "published-20250314-220411")
+	require.NoError(t, err)
+	defer f.Close()
+	num := func(v float64) results.Num { return results.NumOf(v) }
+	for replicate := 1; replicate <= 2; replicate++ {
+		run := results.Row{
+			Schema: results.Schema, Sweep: "published-20250314-220411", Cell: "queue_depth=31", Run: fmt.Sprintf("queue_depth=31#%d", replicate),
+			Replicate: replicate, Attempt: 1, Rows: 3, Kernel: "6.1.0", Target: "/mnt/d", Members: "sda:DISK:S1", QueueDepth: "31", QueueDepthEffective: "31",
+			Status: results.OK, Restored: true, Seconds: num(100), CPUUserS: num(10), CPUSysS: num(15), Threads: results.IntOf(1),
+		}
+		write, create, dd := run, run, run
+		write.Row, write.Workload, write.Phase, write.MBPerS = 1, "bonnie", "write", num(32.768) // 32000 KiB/s
+		create.Row, create.Workload, create.Phase, create.IOPS = 2, "bonnie", "seq_create", num(676)
+		write.Parameters = "type=bonnie;size=7952m;chunk=8k;seeks=8192;seekers=3;files=16;file_size_min=16;file_size_max=100000;directories=64"
+		create.Parameters = write.Parameters
+		dd.Row, dd.Workload, dd.Phase, dd.MBPerS, dd.Parameters = 3, "dd", "write", num(11.21), "type=dd;mode=write;processes=1;size=1500m;sync=fsync;direct=false"
+		require.NoError(t, f.Append([]results.Row{write, create, dd}))
+	}
+	return dir
 }
 
 // exits runs a command that must end with this very code: exits CODE COMMAND [ARGUMENT…].

@@ -86,3 +86,38 @@ func TestBonnieInTheSummary(t *testing.T) {
 	d.All = true
 	golden(t, "bonnie-2007-all-80.txt", text(t, d, 80))
 }
+
+// Two sweeps and two workloads of a cell are four machines, each with a name of its own.
+func TestBonnieNamesItsMachines(t *testing.T) {
+	var n night
+	for _, sweep := range []string{"first", "second"} {
+		n.run("queue_depth=1", 1, 1, []string{"write", "read"}, func(phase string, r *results.Row) {
+			r.Sweep, r.Workload, r.Parameters = sweep, "b-"+phase, "type=bonnie;size=1536k"
+			r.Phase, r.MBPerS = "write", results.NumOf(1.024)
+		})
+	}
+	got := bonnie(t, n.data(), 120, true)
+	for i, name := range []string{"b-write first", "b-read first", "b-write second", "b-read second"} {
+		assert.Contains(t, got, fmt.Sprintf("1.98,qdsweep,%d queue_depth=1 %s,1,,1.5M,,,,,,1000,,", i+1, name))
+	}
+	for line := range strings.SplitSeq(strings.TrimSpace(got), "\n") {
+		assert.Equal(t, 49, strings.Count(line, ","), "bonnie++ 2.00 has 50 fields")
+	}
+}
+
+func TestNoBonnie(t *testing.T) {
+	var none *NoBonnieError
+	require.ErrorAs(t, Bonnie(&bytes.Buffer{}, mixed(), 120, false), &none)
+}
+
+// A cell that never got anywhere stands in the table, and has no line of CSV.
+func TestBonnieThatFailed(t *testing.T) {
+	var n night
+	n.run("queue_depth=1", 1, 1, []string{"putc"}, func(_ string, r *results.Row) {
+		r.Workload, r.Parameters, r.Status, r.Reason = "bonnie", "type=bonnie;size=4g", results.Failed, results.Error.With("write: ENOSPC")
+	})
+	got := bonnie(t, n.data(), 120, false)
+	assert.Contains(t, got, "queue_depth=1 4096M     -   -     -")
+	assert.Contains(t, got, "  failed   queue_depth=1#1  error: write: ENOSPC\n")
+	assert.NotContains(t, got, "1.98,")
+}

@@ -62,8 +62,8 @@ func ddTable() classic {
 				}
 				list := phase(lines, of[0])
 				group := []column{
-					{pair: of[1], head: []string{"", "real", "s"}, cells: figures(list, 2, func(s *stats.Summary) stats.Sample { return s.Seconds })},
-					{head: []string{"", "user+sys", "s"}, cells: figures(list, 2, func(s *stats.Summary) stats.Sample { return s.CPUSeconds })},
+					{pair: of[1], head: []string{"", "real", "s"}, cells: figures(list, 3, func(s *stats.Summary) stats.Sample { return s.Seconds })},
+					{head: []string{"", "user+sys", "s"}, cells: figures(list, 3, func(s *stats.Summary) stats.Sample { return s.CPUSeconds })},
 				}
 				if of[0] != "remove" {
 					group[0].span = 3

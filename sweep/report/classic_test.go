@@ -142,3 +142,29 @@ func TestClassicTables(t *testing.T) {
 		assert.NotContains(t, text(t, d, 120), "10^6", "the summary of a run has no further tables")
 	}
 }
+
+// What two workloads of a cell do alike is not put on one line.
+func TestClassicTablesTellWorkloadsApart(t *testing.T) {
+	var n night
+	for i, sweep := range []string{"first", "second"} {
+		n.run("queue_depth=4", 1, 1, []string{"one", "twenty"}, func(name string, r *results.Row) {
+			r.Sweep, r.Workload, r.Phase, r.Engine = sweep, name, "write", "psync"
+			r.Threads, r.Parameters = results.IntOf(map[string]int{"one": 1, "twenty": 20}[name]), "type=dd;mode=write;size=1g"
+			r.MBPerS, r.CPUUserS, r.CPUSysS = results.NumOf(float64(10*len(name)+i)), results.NumOf(1), results.NumOf(0.5)
+		})
+	}
+	d := n.data()
+	d.All = true
+	got := text(t, d, 120)
+	assert.Contains(t, got, "first       4        4    1g          1  30.000    1.500 30.00\n")
+	assert.Contains(t, got, "second      4        4    1g         20  30.000    1.500 61.00\n")
+
+	rows := collect(d)
+	for i := range rows {
+		rows[i].Threads = results.IntOf(1)
+	}
+	d.Rows = RowsOf(rows)
+	got = text(t, d, 120)
+	assert.Contains(t, got, "workload  queue_depth     size  write")
+	assert.Contains(t, got, "twenty        4        4    1g  30.000    1.500 61.00\n")
+}

@@ -74,6 +74,9 @@ type (
 		ObservedDepthMax  *sampleJSON `json:"observed_depth_max"`
 		QueuedDepth       *sampleJSON `json:"queued_depth"`
 		ObservedRequestKB *sampleJSON `json:"observed_request_kb"`
+
+		CPUPercent *sampleJSON `json:"cpu_percent"`
+		OverLimit  string      `json:"over_the_limit,omitempty"`
 	}
 	sampleJSON struct {
 		N         int      `json:"n"`
@@ -148,6 +151,7 @@ func cellOf(c *stats.Cell, phases []*stats.Phase) cellJSON {
 			LatMeanUS: sampleFor(s.LatMeanUS), LatP99US: sampleFor(s.LatP99US),
 			ObservedDepth: sampleFor(s.ObservedDepth), ObservedDepthMax: sampleFor(s.ObservedDepthMax),
 			QueuedDepth: sampleFor(s.QueuedDepth), ObservedRequestKB: sampleFor(s.ObservedRequestKB),
+			CPUPercent: sampleFor(s.CPUPercent), OverLimit: s.OverLimit,
 		})
 	}
 	return j

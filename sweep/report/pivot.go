@@ -174,7 +174,7 @@ func (p *page) classics(s *summary) {
 			continue
 		}
 		p.paragraph("", k.title)
-		p.columns(k.fixed(lines, len(s.sweeps) > 1, labels), k.figures(lines))
+		p.columns(k.fixed(lines, len(s.sweeps) > 1, labels), k.figures(lines), nil)
 		if slices.ContainsFunc(phases, func(ph *stats.Phase) bool { return ph.Most > 1 }) {
 			p.paragraph("", spread(phases, many(phases)))
 		}

@@ -11,34 +11,6 @@ import (
 	"qdsweep/sweep/stats"
 )
 
-// column is one column of the summary table.
-type column struct {
-	head  []string // one a line
-	pair  string   // a heading above this column and the next ones
-	span  int      // how many columns pair is above; 0 is 2
-	cells []string
-	left  bool // aligned left
-}
-
-// group is how many columns the heading above this one covers: 1 without one.
-func (c column) group() int {
-	switch {
-	case c.pair == "":
-		return 1
-	case c.span == 0:
-		return 2
-	}
-	return c.span
-}
-
-func (c column) width() int {
-	w := 0
-	for _, s := range slices.Concat(c.head, c.cells) {
-		w = max(w, utf8.RuneCountInString(s))
-	}
-	return w
-}
-
 // none stands where there is nothing to show.
 const none = "-"
 
@@ -55,10 +27,15 @@ func (p *page) table(d Data, s *summary) {
 		shown = p.telling(fixed, cells, shown)
 	}
 	var figures [][]column
-	for _, ph := range shown {
-		figures = append(figures, []column{phaseColumn(cells, ph, many(s.table.Phases))})
+	var hidden []column
+	for _, ph := range s.table.Phases {
+		if c := phaseColumn(cells, ph, many(s.table.Phases)); slices.Contains(shown, ph) {
+			figures = append(figures, []column{c})
+		} else {
+			hidden = append(hidden, c)
+		}
 	}
-	p.columns(fixed, figures)
+	p.columns(fixed, figures, hidden)
 	p.paragraph("", spread(shown, many(s.table.Phases)))
 	for _, l := range append(legends, deviceLegend(s.sweeps, labels), memberLegend(s.sweeps)) {
 		if l != "" {
@@ -108,11 +85,11 @@ func rank(p *stats.Phase) int {
 }
 
 // columns writes a table, and where it is wider than the page several, each with
-// the fixed columns. What is in one group of figures stays together. Of several
-// tables each has only the lines that have something in it; a line that has
-// nothing anywhere stands in all.
-func (p *page) columns(fixed []column, figures [][]column) {
-	nowhere := blankLines(slices.Concat(figures...))
+// the fixed columns. What is in one group of figures stays together. A line that
+// has its figures in another table, or in hidden columns, is left out; one that
+// has none anywhere is not.
+func (p *page) columns(fixed []column, figures [][]column, hidden []column) {
+	nowhere := blankLines(slices.Concat(slices.Concat(figures...), hidden))
 	for first := true; len(figures) > 0; first = false {
 		n := len(figures)
 		for ; n > 1; n-- {
@@ -124,14 +101,12 @@ func (p *page) columns(fixed []column, figures [][]column) {
 			p.blank()
 		}
 		here := slices.Concat(figures[:n]...)
-		columns := slices.Concat(fixed, here)
-		if blank := blankLines(here); !first || n < len(figures) {
-			for i, c := range columns {
-				columns[i].cells = nil
-				for j, text := range c.cells {
-					if !blank[j] || nowhere[j] {
-						columns[i].cells = append(columns[i].cells, text)
-					}
+		columns, blank := slices.Concat(fixed, here), blankLines(here)
+		for i, c := range columns {
+			columns[i].cells = nil
+			for j, text := range c.cells {
+				if !blank[j] || nowhere[j] {
+					columns[i].cells = append(columns[i].cells, text)
 				}
 			}
 		}
@@ -155,86 +130,6 @@ func (p *page) fits(columns []column) bool {
 	return utf8.RuneCountInString(slices.MaxFunc(layout(columns), byRunes)) <= p.width
 }
 
-func byRunes(a, b string) int { return utf8.RuneCountInString(a) - utf8.RuneCountInString(b) }
-
-// layout makes the lines of a table: the headings, then a line a cell.
-func layout(columns []column) []string {
-	for i := range columns { // escapes change the width, so they come first
-		columns[i].cells = slices.Clone(columns[i].cells)
-		for j, c := range columns[i].cells {
-			columns[i].cells[j] = Printable(c)
-		}
-		columns[i].head = slices.Clone(columns[i].head)
-		for j, h := range columns[i].head {
-			columns[i].head[j] = Printable(h)
-		}
-	}
-	height := 0
-	widths := make([]int, len(columns))
-	for i, c := range columns {
-		height = max(height, len(c.head))
-		widths[i] = c.width()
-	}
-	for i, c := range columns {
-		if c.pair != "" { // the heading above several columns may need more than they do
-			last := i + c.group() - 1
-			widths[last] += max(0, utf8.RuneCountInString(c.pair)-under(widths[i:last+1]))
-		}
-	}
-	lines := make([]string, height+len(columns[0].cells))
-	inGroup := 0 // columns to come that the heading last written is above, too
-	for i, c := range columns {
-		gap := "  "
-		switch {
-		case i == 0:
-			gap = ""
-		case inGroup > 0:
-			gap = " "
-		}
-		for j := range lines {
-			text := ""
-			switch {
-			case j >= height:
-				text = c.cells[j-height]
-			case j < len(c.head):
-				text = c.head[j]
-			}
-			if j == 0 && c.pair != "" {
-				lines[j] += gap + pad(c.pair, under(widths[i:i+c.group()]), true)
-				continue
-			}
-			if j == 0 && inGroup > 0 {
-				continue
-			}
-			lines[j] += gap + pad(text, widths[i], c.left)
-		}
-		if inGroup--; c.pair != "" {
-			inGroup = c.group() - 1
-		}
-	}
-	for j := range lines {
-		lines[j] = strings.TrimRight(lines[j], " ")
-	}
-	return lines
-}
-
-// under is how wide the columns of a group are together.
-func under(widths []int) int {
-	sum := len(widths) - 1
-	for _, w := range widths {
-		sum += w
-	}
-	return sum
-}
-
-func pad(s string, width int, left bool) string {
-	blanks := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
-	if left {
-		return s + blanks
-	}
-	return blanks + s
-}
-
 // phaseColumn are the medians of a phase, in one precision.
 func phaseColumn(cells []*stats.Cell, ph *stats.Phase, withWorkload bool) column {
 	c := column{head: []string{ph.Phase, unit(ph)}}
@@ -254,12 +149,12 @@ func phaseColumn(cells []*stats.Cell, ph *stats.Phase, withWorkload bool) column
 	return c
 }
 
-// unit is that of a phase's figures; of seeks and files nobody says IOPS.
+// unit is that of a phase's figures; of seeks and removed files nobody says IOPS.
 func unit(p *stats.Phase) string {
 	switch {
 	case p.Metric == "":
 		return ""
-	case p.Type == "bonnie" && p.Metric == stats.IOPS:
+	case p.Metric == stats.IOPS && (p.Type == "bonnie" || p.Type == "dd"):
 		return "/s"
 	}
 	return p.Metric.Unit()
