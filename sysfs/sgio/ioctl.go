@@ -10,38 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	sgIO            = 0x2285 // <scsi/sg.h>
-	interfaceID     = 'S'
-	senseBufferSize = 64
-)
-
-// header is struct sg_io_hdr, version 3, of <scsi/sg.h>. Pointers are unsafe.Pointer so that the
-// garbage collector knows them for what they are.
-type header struct {
-	interfaceID  int32
-	direction    int32
-	cmdLen       uint8
-	maxSenseLen  uint8
-	iovecCount   uint16
-	dataLen      uint32
-	data         unsafe.Pointer
-	cmd          unsafe.Pointer
-	sense        unsafe.Pointer
-	timeoutMS    uint32
-	flags        uint32
-	packID       int32
-	userPtr      unsafe.Pointer
-	status       uint8
-	maskedStatus uint8
-	msgStatus    uint8
-	senseLen     uint8
-	hostStatus   uint16
-	driverStatus uint16
-	residual     int32
-	durationMS   uint32
-	information  uint32
-}
+const senseBufferSize = 64
 
 type node struct{ file *os.File }
 
@@ -68,24 +37,24 @@ func (n *node) Do(c *Command) error {
 	}
 	sense := make([]byte, senseBufferSize)
 	cdb := append([]byte(nil), c.CDB...)
-	h := &header{
-		interfaceID: interfaceID,
-		direction:   int32(NoData),
-		cmdLen:      uint8(len(cdb)),
-		maxSenseLen: senseBufferSize,
-		cmd:         unsafe.Pointer(&cdb[0]),
-		sense:       unsafe.Pointer(&sense[0]),
-		timeoutMS:   uint32((timeout + time.Millisecond - 1) / time.Millisecond),
+	h := &Header{
+		InterfaceID: InterfaceID,
+		Direction:   NoData,
+		CmdLen:      uint8(len(cdb)),
+		MaxSenseLen: senseBufferSize,
+		Cmd:         unsafe.Pointer(&cdb[0]),
+		Sense:       unsafe.Pointer(&sense[0]),
+		TimeoutMS:   uint32((timeout + time.Millisecond - 1) / time.Millisecond),
 	}
 	if len(c.Data) > 0 {
-		h.direction = int32(c.Direction)
-		h.dataLen = uint32(len(c.Data))
-		h.data = unsafe.Pointer(&c.Data[0])
+		h.Direction = c.Direction
+		h.DataLen = uint32(len(c.Data))
+		h.Data = unsafe.Pointer(&c.Data[0])
 	}
 	fd := n.file.Fd()
 	var errno unix.Errno
 	for {
-		_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, sgIO, uintptr(unsafe.Pointer(h)))
+		_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, IoctlIO, uintptr(unsafe.Pointer(h)))
 		// EINTR comes before the command was queued: the kernel waits uninterruptibly after.
 		if errno != unix.EINTR {
 			break
@@ -99,11 +68,6 @@ func (n *node) Do(c *Command) error {
 	if errno != 0 {
 		return fmt.Errorf("send %s to %s: %w", c.Name, n.file.Name(), errno)
 	}
-	c.Status, c.HostStatus, c.DriverStatus = h.status, h.hostStatus, h.driverStatus
-	c.Residual = int(h.residual)
-	c.Sense = nil
-	if h.senseLen > 0 {
-		c.Sense = sense[:min(int(h.senseLen), len(sense))]
-	}
+	h.Answer(c, sense)
 	return nil
 }

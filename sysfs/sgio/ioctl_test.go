@@ -13,22 +13,22 @@ func TestHeaderIsTheKernels(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("offsets are those of 64-bit machines")
 	}
-	var h header
+	var h Header
 	assert.EqualValues(t, 88, unsafe.Sizeof(h))
-	assert.EqualValues(t, 4, unsafe.Offsetof(h.direction))
-	assert.EqualValues(t, 8, unsafe.Offsetof(h.cmdLen))
-	assert.EqualValues(t, 12, unsafe.Offsetof(h.dataLen))
-	assert.EqualValues(t, 16, unsafe.Offsetof(h.data))
-	assert.EqualValues(t, 24, unsafe.Offsetof(h.cmd))
-	assert.EqualValues(t, 32, unsafe.Offsetof(h.sense))
-	assert.EqualValues(t, 40, unsafe.Offsetof(h.timeoutMS))
-	assert.EqualValues(t, 56, unsafe.Offsetof(h.userPtr))
-	assert.EqualValues(t, 64, unsafe.Offsetof(h.status))
-	assert.EqualValues(t, 67, unsafe.Offsetof(h.senseLen))
-	assert.EqualValues(t, 68, unsafe.Offsetof(h.hostStatus))
-	assert.EqualValues(t, 70, unsafe.Offsetof(h.driverStatus))
-	assert.EqualValues(t, 72, unsafe.Offsetof(h.residual))
-	assert.EqualValues(t, 80, unsafe.Offsetof(h.information))
+	assert.EqualValues(t, 4, unsafe.Offsetof(h.Direction))
+	assert.EqualValues(t, 8, unsafe.Offsetof(h.CmdLen))
+	assert.EqualValues(t, 12, unsafe.Offsetof(h.DataLen))
+	assert.EqualValues(t, 16, unsafe.Offsetof(h.Data))
+	assert.EqualValues(t, 24, unsafe.Offsetof(h.Cmd))
+	assert.EqualValues(t, 32, unsafe.Offsetof(h.Sense))
+	assert.EqualValues(t, 40, unsafe.Offsetof(h.TimeoutMS))
+	assert.EqualValues(t, 56, unsafe.Offsetof(h.UserPtr))
+	assert.EqualValues(t, 64, unsafe.Offsetof(h.Status))
+	assert.EqualValues(t, 67, unsafe.Offsetof(h.SenseLen))
+	assert.EqualValues(t, 68, unsafe.Offsetof(h.HostStatus))
+	assert.EqualValues(t, 70, unsafe.Offsetof(h.DriverStatus))
+	assert.EqualValues(t, 72, unsafe.Offsetof(h.Residual))
+	assert.EqualValues(t, 80, unsafe.Offsetof(h.Information))
 }
 
 func TestOpenAndDoNameTheNode(t *testing.T) {

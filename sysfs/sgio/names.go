@@ -23,6 +23,10 @@ func additional(asc, ascq byte) (string, bool) {
 		return "becoming ready", true
 	case 0x0402:
 		return "needs a start command", true
+	case 0x0c00, 0x0c02:
+		return "write error", true
+	case 0x1100:
+		return "unrecovered read error", true
 	case 0x1a00:
 		return "parameter list length error", true
 	case 0x2000:

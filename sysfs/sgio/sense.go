@@ -17,6 +17,7 @@ type ATAStatus struct{ Status, Error byte }
 const (
 	KeyNone           = 0x0
 	KeyRecovered      = 0x1
+	KeyMedium         = 0x3
 	KeyIllegalRequest = 0x5
 	KeyUnitAttention  = 0x6
 	KeyAborted        = 0xb

@@ -48,7 +48,23 @@ type Config struct {
 	FD    int    // stays the caller's
 	Depth int    // most operations outstanding
 	Arena *Arena // its buffers
+	SCSI  *SCSI  // of engine sg; the others need none
 }
+
+// Explainer is an engine that knows more of an operation that failed than its errno.
+type Explainer interface {
+	// Explain is about the operation that completed last in a slot. over says that the kernel refused it for
+	// being larger than the device takes, which is a finding, and no fault of the drive.
+	Explain(slot uint32) (words string, over bool)
+}
+
+// Syncer is an engine to which fsync(2) means nothing: it has its own way to make what it wrote durable.
+type Syncer interface{ Sync() error }
+
+var (
+	_ Explainer = (*sg)(nil)
+	_ Syncer    = (*sg)(nil)
+)
 
 // kind is one engine of the table: a new engine is a file and an entry.
 type kind struct {
@@ -62,6 +78,7 @@ func kinds() []kind {
 		{name: "psync", open: openPsync, sync: true},
 		{name: "libaio", open: openLibaio},
 		{name: "io_uring", open: openURing},
+		{name: "sg", open: openSG},
 		{name: "null", open: openNull},
 	}
 }
