@@ -188,11 +188,20 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: spec.Name})
 	wctx, cancel := context.WithDeadlineCause(ctx, t.until, errTimeout)
 	defer cancel()
-	before := tallies(t.at.shares, true)
+	shares := t.at.shares
+	if spec.SG() {
+		shares = t.at.beside()
+	}
+	before := tallies(shares, true)
 	o := observe(t.at.names, t.at.probes)
-	found, err := s.worker.Run(wctx, spec, s.target(t.at), s.seedOf(t.run, spec))
+	found, err := s.worker.Run(wctx, spec, s.target(t.at, spec), s.seedOf(t.run, spec))
 	o.finish()
-	suspect := foreign(t.at.shares, before, tallies(t.at.shares, false))
+	var suspect []string
+	if after := tallies(shares, false); spec.SG() {
+		suspect = foreignBeside(shares, before, after, operations(found))
+	} else {
+		suspect = foreign(shares, before, after)
+	}
 	if t.restless {
 		suspect = append(suspect, string(results.NotAtRest))
 	}
@@ -216,6 +225,13 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 	if t.end == nil {
 		s.lookForSigns(ctx, t)
 	}
+}
+
+func operations(found []workload.Result) (n int64) {
+	for _, r := range found {
+		n += r.Operations
+	}
+	return n
 }
 
 var errTimeout = errors.New("timeout")

@@ -25,6 +25,8 @@ type hold struct {
 	node *os.File
 	dir  *os.File
 
+	pass throughPass // of engine sg
+
 	names  []string
 	probes []probe
 	shares []share
@@ -129,8 +131,10 @@ func (s *Sweep) claimAll(ctx context.Context) (waited bool, err error) {
 // claim takes the target O_EXCL (a device), or makes our own folder in it (a directory), journalled before anything is put into it.
 func (s *Sweep) claim(ctx context.Context, h *hold) (waited bool, err error) {
 	if h.stack.Directory == "" {
-		h.node, waited, err = s.claimNode(ctx, h.stack.Device, s.plan.Writes())
-		return waited, err
+		if h.node, waited, err = s.claimNode(ctx, h.stack.Device, s.plan.Writes()); err != nil {
+			return waited, err
+		}
+		return waited, s.claimPass(ctx, h)
 	}
 	if err := s.checkSpace(h.stack.Directory); err != nil {
 		return false, err
@@ -243,6 +247,7 @@ func (s *Sweep) letGo(h *hold) error {
 		_ = bounded(context.Background(), claimPatience, h.node.Close)
 		h.node = nil
 	}
+	h.pass.close()
 	closeProbes(h.probes)
 	closeShares(h.shares)
 	h.names, h.probes, h.shares = nil, nil, nil

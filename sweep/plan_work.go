@@ -21,6 +21,8 @@ type load struct {
 	name     string
 	writes   bool
 	buffered bool // in some cell
+	sg       bool // by SCSI commands, in some cell
+	queuedSG bool // queued on the sg node, in some cell
 	offered  int  // the most commands it can have outstanding
 	block    int64
 	space    int64
@@ -58,6 +60,12 @@ func (p *Plan) planWork() []sysfs.Refusal {
 		}
 		t := p.targetAt(k.target)
 		for _, s := range k.specs {
+			for _, r := range t.refuseSG(s) {
+				if key := t.Stack.Target + r.Reason; !said[key] {
+					said[key] = true
+					refusals = append(refusals, r)
+				}
+			}
 			err := s.CheckTarget(t.bytes(), t.logicalBlock(), t.files())
 			if err == nil {
 				continue
@@ -117,6 +125,7 @@ func (w *work) add(specs []workload.Spec) {
 		l := &w.loads[i]
 		l.writes = l.writes || s.Writes()
 		l.buffered = l.buffered || !s.Direct
+		l.sg, l.queuedSG = l.sg || s.SG(), l.queuedSG || s.SGQueued()
 		l.offered = max(l.offered, s.Offered())
 		l.block = max(l.block, s.BlockSize)
 		if space := s.SpaceNeeded(); space > l.space {

@@ -99,7 +99,8 @@ type counters struct {
 func (h *hold) counters() (c counters) {
 	for _, p := range h.probes {
 		if st, err := p.Stat(); err == nil {
-			c.inFlight += st.InFlight
+			busy, _ := p.Busy() // pass-through commands are in the device, and not in its statistics
+			c.inFlight += max(st.InFlight, busy)
 			c.completed += st.ReadIOs + st.WriteIOs
 		}
 	}

@@ -88,7 +88,7 @@ func (s *Sweep) layOut(ctx context.Context, h *hold) error {
 	}
 	for _, w := range s.plan.Largest() {
 		s.note("laying out the files of %s", w.Name)
-		if err := s.worker.Prepare(ctx, w, s.target(h), s.plan.Profile.Seed); err != nil {
+		if err := s.worker.Prepare(ctx, w, s.target(h, w), s.plan.Profile.Seed); err != nil {
 			return fmt.Errorf("lay out the files of %s in %s: %w", w.Name, h.dir.Name(), err)
 		}
 	}
@@ -96,9 +96,10 @@ func (s *Sweep) layOut(ctx context.Context, h *hold) error {
 }
 
 // target is what the worker is handed.
-func (s *Sweep) target(h *hold) workload.Target {
+func (s *Sweep) target(h *hold, w workload.Spec) workload.Target {
 	d := h.stack.Device
-	return workload.Target{File: h.node, Dir: h.dir, Name: h.stack.Target, Bytes: d.Bytes, LogicalBlock: d.LogicalBlock}
+	return workload.Target{File: h.node, Dir: h.dir, Name: h.stack.Target, Bytes: d.Bytes, LogicalBlock: d.LogicalBlock,
+		SG: h.pass.node, Start: h.stack.Offset, MaxTransfer: h.pass.maxTransfer(w)}
 }
 
 func (s *Sweep) keeperDead() bool {

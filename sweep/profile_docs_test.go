@@ -38,7 +38,6 @@ func TestKeysOfLaterVersions(t *testing.T) {
 		"hooks":     "hooks: {before_run: x}" + work,
 		"precision": "repeats: {min: 6, max: 20, precision: 2%}" + work,
 		"bonnie":    "workloads: [{name: a, type: bonnie}]\n",
-		"sg":        "workloads: [{name: a, type: io, engine: sg}]\n",
 		"verify":    "workloads: [{name: a, type: io, verify: true}]\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,6 +31,7 @@ func (r *profileReader) workloadList(n *yaml.Node) {
 	}
 	if ok && complete {
 		r.parameterAxes()
+		r.limitAxis()
 	}
 }
 
@@ -94,6 +95,15 @@ func (r *profileReader) parameter(typ string, e workload.FieldError, fields []fi
 		}
 	}
 	r.wrong(places[e.Key], e.Key, e.Value, "%s", fieldText(e))
+}
+
+// limitAxis refuses an axis that no workload can show: SCSI commands do not obey max_sectors_kb.
+func (r *profileReader) limitAxis() {
+	const axis = "max_sectors_kb"
+	if len(r.p.Matrix.levelsOf(axis)) == 0 || slices.ContainsFunc(r.p.Workloads, func(s workload.Spec) bool { return !s.SG() }) {
+		return
+	}
+	r.fail(r.p.places["axis "+axis], axis, "the commands of engine sg do not obey it, and no workload has another engine; take the axis out, or add a workload with engine: auto")
 }
 
 // parameterAxes checks each level of an axis that is a workload parameter with each workload that has it.

@@ -63,7 +63,9 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 		}
 		s.fill(&row, t, p)
 		suspect, remarks := append(slices.Clone(t.suspect), p.suspect...), slices.Clone(remarks)
-		if reason, wrong := cached(p); wrong {
+		if p.result.OverLimit {
+			remarks = append([]string{overTheLimit(t.at.pass, p)}, remarks...)
+		} else if reason, wrong := cached(p); wrong {
 			suspect = append(suspect, reason)
 		} else {
 			remarks = append(remarks, reason)
@@ -73,7 +75,9 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 		} else {
 			remarks = append(remarks, reason)
 		}
-		remarks = append(remarks, notExercised(t, effective, p), repeated(p.result))
+		if !p.result.OverLimit {
+			remarks = append(remarks, notExercised(t, effective, p), repeated(p.result))
+		}
 		row.Status, row.Reason = results.OK, results.JoinReasons(append(suspect, remarks...)...)
 		if len(suspect) > 0 {
 			row.Status = results.Suspect
@@ -244,7 +248,7 @@ func cached(p phase) (reason string, wrong bool) {
 	case !reads:
 		moved, did = p.seen.written, "wrote"
 	}
-	if !p.seen.counted || p.result.Engine == "null" || float64(moved) >= reached*float64(p.result.Bytes) {
+	if !p.seen.counted || p.result.Engine == "null" || p.spec.SG() || float64(moved) >= reached*float64(p.result.Bytes) {
 		return "", false
 	}
 	text := fmt.Sprintf("the members %s %s of %s MB", did, megabytes(moved), megabytes(p.result.Bytes))
@@ -291,6 +295,9 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 	s.describe(r, p.spec)
 	r.Phase, r.Engine = m.Phase, m.Engine
 	r.BlockSize, r.Threads, r.IODepth = results.IntOf(m.BlockSize), results.IntOf(int64(m.Threads)), results.IntOf(int64(m.IODepth))
+	if m.OverLimit {
+		return // nothing was done, so that nothing was measured
+	}
 	seconds := m.Seconds()
 	r.Bytes, r.Operations, r.Errors = results.IntOf(m.Bytes), results.IntOf(m.Operations), results.IntOf(m.Errors)
 	r.Seconds = results.NumOf(seconds)
@@ -314,13 +321,15 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 	if p.seen.enough && (p.seen.counted || p.seen.depthMax > 0) { // counters that stand still are no measurement of 0
 		r.ObservedDepth, r.ObservedDepthMax = results.NumOf(p.seen.depth), results.NumOf(float64(p.seen.depthMax))
 	}
-	if p.seen.enough && p.seen.counted {
+	if p.seen.enough && p.seen.counted && !p.spec.SG() {
 		r.QueuedDepth = results.NumOf(p.seen.queued)
 	}
 	if p.warm {
 		r.TemperatureC = results.NumOf(p.celsius)
 	}
-	if p.seen.anyRequest { // from counters, not from samples: as good in a short phase
+	if p.spec.SG() { // a command is the record, neither split nor merged, and the kernel's counters do not have it
+		r.ObservedRequestKB = results.NumOf(float64(m.BlockSize) / 1024)
+	} else if p.seen.anyRequest { // from counters, not from samples: as good in a short phase
 		r.ObservedRequestKB = results.NumOf(p.seen.requestKB)
 	}
 }

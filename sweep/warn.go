@@ -213,7 +213,9 @@ func (p *Plan) warnSectors() []string {
 		if l.buffered {
 			return nil
 		}
-		largest = max(largest, l.block)
+		if !l.sg { // whose commands are as large as they are
+			largest = max(largest, l.block)
+		}
 	}
 	if largest > int64(smallest)*1024 {
 		return nil

@@ -185,6 +185,9 @@ func (s Spec) Validate() []FieldError {
 			add("direct", "does not go with libaio, which waits for buffered I/O in each submit")
 		}
 	}
+	if s.SG() && !s.Direct {
+		add("direct", "does not go with engine sg, which goes past the page cache: write direct: true")
+	}
 	if buffers := s.buffers(); buffers > maxBuffers {
 		add("block_size", fmt.Sprintf("makes buffers of %s with %d operations in each of %d threads: at most %s", FormatSize(buffers),
 			max(s.IODepth, 1), s.workers(), FormatSize(maxBuffers)))
@@ -211,6 +214,9 @@ func (s Spec) CheckTarget(bytes int64, logicalBlock int, directory bool) error {
 	}
 	if directory && s.Size == 0 {
 		add("size: a directory needs one")
+	}
+	if directory && s.SG() {
+		add("engine: sg sends commands to a disk, and a directory is none: give the disk itself, or take another engine")
 	}
 	if !directory {
 		if strings.HasSuffix(s.Mode, "remove") {

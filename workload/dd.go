@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"qdsweep/workload/ioengine"
 )
 
 // runDD does the phases of type dd, one after another; after one that failed the others are not done.
@@ -57,6 +59,9 @@ func ddPhase(s Spec, t Target, name string, seed uint64) *phase {
 		}
 		if s.Engine != "null" {
 			l.open = func() (*os.File, error) { return t.open(file, how) }
+		}
+		if s.SG() {
+			l.scsi = func() (*ioengine.SCSI, []*os.File, error) { return t.passThrough(s, l.read < 100, l.depth) }
 		}
 		p.lanes = append(p.lanes, l)
 	}

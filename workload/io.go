@@ -42,6 +42,9 @@ func ioPhase(s Spec, t Target, seed uint64) *phase {
 		if s.Engine != "null" {
 			l.open = func() (*os.File, error) { return t.open(s.file(0), s.openFlags(l.read > 0, l.read < 100)) }
 		}
+		if s.SG() {
+			l.scsi = func() (*ioengine.SCSI, []*os.File, error) { return t.passThrough(s, l.read < 100, l.depth) }
+		}
 		l.sync = l.sync && l.read < 100
 		p.lanes = append(p.lanes, l)
 	}

@@ -35,10 +35,12 @@ type lane struct {
 	read   int // percent of operations that read: 100, 0, or a mix
 	walk   walk
 	rng    rng
-	open   func() (*os.File, error) // nil: the null engine, which needs none
-	sync   bool                     // fsync at the end, inside the clock
+	open   func() (*os.File, error)                   // nil: the null engine, which needs none
+	scsi   func() (*ioengine.SCSI, []*os.File, error) // of engine sg
+	sync   bool                                       // fsync at the end, inside the clock
 
 	file  *os.File
+	nodes []*os.File // of engine sg
 	io    ioengine.Engine
 	arena *ioengine.Arena
 
@@ -52,6 +54,7 @@ type lane struct {
 	waited            int64 // sum of the latencies, ns: the mean is exact
 	bytes, operations int64
 	errors            int64
+	over              int64 // errors that are no more than a record larger than the device takes
 	last              int64 // last counted completion
 	finished          int64 // when all was done, the final fsync included
 	busy              int64 // from the starts of the passes to their ends, ns
@@ -95,7 +98,13 @@ func (l *lane) setup() error {
 			fill(arena.Buffer(uint32(slot)), &l.rng)
 		}
 	}
-	if l.io, err = ioengine.Open(l.engine, ioengine.Config{FD: fd, Depth: l.depth, Arena: arena}); err != nil {
+	c := ioengine.Config{FD: fd, Depth: l.depth, Arena: arena}
+	if l.scsi != nil {
+		if c.SCSI, l.nodes, err = l.scsi(); err != nil {
+			return err
+		}
+	}
+	if l.io, err = ioengine.Open(l.engine, c); err != nil {
 		return err
 	}
 	l.ops = make([]ioengine.Op, 0, l.depth)
@@ -120,6 +129,7 @@ func (l *lane) close() {
 	if l.file != nil {
 		_ = l.file.Close()
 	}
+	closeAll(l.nodes)
 }
 
 // run keeps the depth busy until the window ends or the walk does, then waits for what is in flight.
@@ -129,7 +139,7 @@ func (l *lane) run(w Window, stop *atomic.Bool) {
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &begin)
 	l.loop(w, stop)
 	if l.err == nil && l.sync && l.file != nil {
-		if err := unix.Fsync(int(l.file.Fd())); err != nil {
+		if err := l.flush(); err != nil {
 			l.fail(nanotime(), -1, errnoOf(err), fmt.Sprintf("fsync of %s", l.what), false)
 		}
 	}
@@ -230,7 +240,7 @@ func (l *lane) complain(slot uint32, result int32, now int64) {
 	text := fmt.Sprintf("%s of %d bytes at %d of %s", did, f.length, f.offset, l.what)
 	switch {
 	case result < 0:
-		l.fail(now, f.offset, syscall.Errno(-result), text, false)
+		l.fail(now, f.offset, syscall.Errno(-result), l.explained(slot, text), false)
 	case result == 0:
 		l.fail(now, f.offset, 0, text+" gave 0 bytes", l.device)
 	default:

@@ -47,10 +47,10 @@ func (s Spec) openFlags(read, write bool) int {
 	case write:
 		how = unix.O_WRONLY
 	}
-	if s.Direct {
+	if s.Direct && !s.SG() {
 		how |= unix.O_DIRECT
 	}
-	if write && s.Sync == "dsync" {
+	if write && s.Sync == "dsync" && !s.SG() {
 		how |= unix.O_DSYNC
 	}
 	return how

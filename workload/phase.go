@@ -171,6 +171,9 @@ func (p *phase) add(w Window, cpu cpuTime) {
 func (p *phase) broke(w Window, f *failure) []Result {
 	w.End = max(w.Start, min(w.End, f.at))
 	results := p.blank()
+	if p.overLimit(f, results) {
+		return results
+	}
 	for i := range results {
 		r := &results[i]
 		r.Window, r.Err, r.Errno, r.Lost = w, f.text, int(f.errno), f.lost

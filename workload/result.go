@@ -13,6 +13,11 @@ type Target struct {
 
 	Bytes        int64 // of the device; 0 for a directory
 	LogicalBlock int   // bytes; what direct I/O must be aligned to
+
+	// Of engine sg alone. A command counts its place from the begin of the whole disk, whatever node it is sent to.
+	SG          *os.File // the disk's sg node, in any access mode; nil: none, and none is needed at iodepth 1
+	Start       int64    // bytes: where the target begins on its disk
+	MaxTransfer int64    // bytes that the device takes in one command; 0 unknown
 }
 
 // Window is the timed part of a phase: two instants of CLOCK_MONOTONIC in ns, comparable between the
@@ -50,6 +55,7 @@ type Result struct {
 	Idle                  bool // the error is that nothing was done in the window
 	Errno                 int
 	Lost                  bool    // the device is gone: 0 bytes inside it, ENODEV, ENXIO
+	OverLimit             bool    // the kernel refused the record for being larger than the device takes: no error (Err is empty), Errno is how it said so, and there is no rate
 	PerThreadBytes        []int64 `json:",omitempty"`
 	Resident              int64   // bytes that were still in the page cache when a buffered read began, over all passes
 }

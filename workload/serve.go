@@ -19,6 +19,8 @@ type request struct {
 	Name         string
 	Bytes        int64
 	LogicalBlock int
+	Start        int64
+	MaxTransfer  int64
 	Seed         uint64
 }
 
@@ -52,8 +54,10 @@ func Serve(ctx context.Context, conn *wire.Conn) error {
 }
 
 func (q request) serve(files []*os.File) reply {
-	t := Target{Name: q.Name, Bytes: q.Bytes, LogicalBlock: q.LogicalBlock}
+	t := Target{Name: q.Name, Bytes: q.Bytes, LogicalBlock: q.LogicalBlock, Start: q.Start, MaxTransfer: q.MaxTransfer}
 	switch {
+	case len(files) == 2 && !q.Directory:
+		t.File, t.SG = files[0], files[1]
 	case len(files) == 1 && q.Directory:
 		t.Dir = files[0]
 	case len(files) == 1:

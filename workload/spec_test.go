@@ -26,7 +26,7 @@ func TestNewSpecFillsInDefaults(t *testing.T) {
 
 func TestNewSpecReportsEveryWrongKeyAtOnce(t *testing.T) {
 	_, wrong := NewSpec("x", "io", map[string]string{
-		"iodepth": "010", "threads": "0x10", "block_size": "8 ", "engine": "sg", "verify": "yes", "seeks": "8192", "mode": "append", "size": "0",
+		"iodepth": "010", "threads": "0x10", "block_size": "8 ", "engine": "mmap", "verify": "yes", "seeks": "8192", "mode": "append", "size": "0",
 	})
 	var texts []string
 	for _, e := range wrong {
@@ -34,7 +34,7 @@ func TestNewSpecReportsEveryWrongKeyAtOnce(t *testing.T) {
 	}
 	require.Len(t, texts, 8)
 	assert.Contains(t, texts[0], `block_size: "8 " is not allowed: 512 to 1g`)
-	assert.Contains(t, texts[1], `engine: "sg" is not yet in this version: auto, psync, libaio, io_uring, null`)
+	assert.Contains(t, texts[1], `engine: "mmap" is not allowed: auto, psync, libaio, io_uring, sg, null`)
 	assert.Contains(t, texts[2], `iodepth: "010" is not allowed: 1 to 4096`)
 	assert.Contains(t, texts[3], `mode: "append" is not allowed: read, write`)
 	assert.Contains(t, texts[4], `seeks: "8192" is of a key that type io does not have: its keys are name, type, mode`)

@@ -155,13 +155,16 @@ func (w *Worker) call(ctx context.Context, do string, s Spec, t Target, seed uin
 			return reply{}, err
 		}
 	}
-	q := request{Do: do, Spec: s, Directory: t.Dir != nil, Name: t.Name, Bytes: t.Bytes, LogicalBlock: t.LogicalBlock, Seed: seed}
+	q := request{Do: do, Spec: s, Directory: t.Dir != nil, Name: t.Name, Bytes: t.Bytes, LogicalBlock: t.LogicalBlock, Start: t.Start, MaxTransfer: t.MaxTransfer, Seed: seed}
 	var files []*os.File
 	switch {
 	case t.Dir != nil:
 		files = []*os.File{t.Dir}
 	case t.File != nil:
 		files = []*os.File{t.File}
+		if s.SGQueued() && t.SG != nil {
+			files = append(files, t.SG)
+		}
 	}
 	var r reply
 	err := w.process.Conn.SendContext(ctx, q, files...)

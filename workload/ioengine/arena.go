@@ -18,7 +18,8 @@ const (
 //
 // Large arenas are in huge pages, whole ones also where they would fill a part of one: a buffer of 1 MiB is
 // copied a quarter faster there. It is not only for speed: a request takes at most max_segments separate
-// pieces of memory (168 on AHCI), so scattered 4 KiB pages would cap it far below max_sectors_kb.
+// pieces of memory (168 on AHCI), so scattered 4 KiB pages would cap it far below max_sectors_kb,
+// and a SCSI command, which cannot be split, would be refused.
 type Arena struct {
 	mapping []byte
 	memory  []byte
