@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,25 +23,27 @@ func onFileEngines(t *testing.T, f func(t *testing.T, engine string)) {
 	}
 }
 
-// An operation allocates nothing: ten times as many make as many objects, give or take what the runtime does for itself.
-func TestTenTimesTheOperationsAllocateTheSame(t *testing.T) {
+// In steady state an operation allocates nothing, in the loop and in the engine.
+func TestTheLoopAllocatesNothing(t *testing.T) {
 	onFileEngines(t, func(t *testing.T, engine string) {
-		for _, mode := range []string{"read", "randread", "write", "randrw", "randread+randwrite"} {
-			made := func(bytes int64) (objects uint64) {
-				target := fileTarget(t, bytes)
+		for _, mode := range []string{"read", "randread", "write", "randwrite", "rw", "randrw"} {
+			t.Run(mode, func(t *testing.T) {
+				runtime.LockOSThread() // a ring belongs to its thread
+				defer runtime.UnlockOSThread()
+				const operations = 2000
 				s := spec(t, "io", "mode="+mode, "engine="+engine, "runtime=0", "block_size=512", "iodepth=4", "direct=false")
+				l := ioPhase(s, fileTarget(t, operations*512), 1).lanes[0]
+				require.NoError(t, l.setup())
+				defer l.close()
+				defer quiet(1)()
 				var before, after runtime.MemStats
-				p := ioPhase(s, target, 1)
 				runtime.ReadMemStats(&before)
-				results := p.run()
+				l.loop(Window{0, noTime}, new(atomic.Bool))
 				runtime.ReadMemStats(&after)
-				require.Empty(t, results[0].Err)
-				require.GreaterOrEqual(t, results[0].Operations*512, bytes/2)
-				return after.Mallocs - before.Mallocs
-			}
-			made(256 << 10) // what is made once in a process
-			once, often := made(256<<10), made(2560<<10)
-			assert.Less(t, often, once+200, "%s: %d objects for 512 operations, %d for 5120", mode, once, often)
+				require.Nil(t, l.err)
+				require.EqualValues(t, operations, l.operations)
+				assert.Less(t, after.Mallocs-before.Mallocs, uint64(operations/20), "some are the runtime's own")
+			})
 		}
 	})
 }
