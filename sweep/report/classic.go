@@ -81,8 +81,8 @@ func ddTable() classic {
 // beside it what it would be if all were as slow as the slowest.
 func sgpddTable() classic {
 	return classic{
-		title: "sgpdd-survey: rsz is the record, crg the regions, thr the threads; MB/s by elapsed time, then threads × the slowest of them " +
-			"(MB is 10^6 byte here; sgpdd-survey's own is 2^20)",
+		title: "sgpdd-survey: total_size is what was driven (-: the device), rsz the record, crg the regions, thr the threads; MB/s (10^6 byte/s, " +
+			"sgpdd-survey's own MB is 2^20) by elapsed time, then threads × the slowest of them",
 		fits:    func(_ *stats.Cell, p *stats.Phase, ran stats.Ran) bool { return surveyed(p, ran) },
 		dropped: []string{"mode", "block_size", "threads", "regions"},
 		own: []ownColumn{
