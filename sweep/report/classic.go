@@ -106,9 +106,9 @@ func sgpddTable() classic {
 }
 
 // surveyed says whether a phase is one that sgpdd-survey has: sequential, by
-// SCSI commands.
+// SCSI commands, and not dd's, which has a table of its own.
 func surveyed(p *stats.Phase, ran stats.Ran) bool {
-	return ran.Engine == "sg" && (p.Phase == "read" || p.Phase == "write")
+	return p.Type == "io" && ran.Engine == "sg" && (p.Phase == "read" || p.Phase == "write")
 }
 
 // slowest is the check of sgpdd-survey: 4 x 11.2 = 44.8.

@@ -161,10 +161,11 @@ func TestClassicTablesTellWorkloadsApart(t *testing.T) {
 
 	rows := collect(d)
 	for i := range rows {
-		rows[i].Threads = results.IntOf(1)
+		rows[i].Threads, rows[i].Engine = results.IntOf(1), "sg"
 	}
 	d.Rows = RowsOf(rows)
 	got = text(t, d, 120)
 	assert.Contains(t, got, "workload  queue_depth     size  write")
+	assert.NotContains(t, got, "sgpdd", "dd by engine sg is dd all the same")
 	assert.Contains(t, got, "twenty        4        4    1g  30.000    1.500 61.00\n")
 }
