@@ -88,6 +88,7 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	if p.Target.Devices != nil {
 		profile.nameDevices(plan.Targets)
 	}
+	plan.settleSizes(h)
 	refusals := plan.settleEngines(h)
 	refusals = append(refusals, plan.planWork()...)
 	refusals = append(refusals, plan.planBuild(h)...)
@@ -148,7 +149,7 @@ func (p *Profile) complete() error {
 	}
 	if p.Target.inDirectory() {
 		for _, s := range p.Workloads {
-			if s.Size == 0 && s.Has("size") {
+			if s.Size == 0 && s.Has("size") && s.Type != "bonnie" { // which has a default of its own
 				add("workload "+s.Name, "in a directory it needs a size, such as size: 1g", "workload "+s.Name)
 			}
 		}

@@ -165,6 +165,9 @@ func (t *Target) byBytes(s workload.Spec) time.Duration {
 			rate, operations = 100e6, 100
 		}
 	}
+	if s.Type == "bonnie" {
+		return s.Guess(rate, operations)
+	}
 	bytes := s.SpaceNeeded()
 	if bytes == 0 {
 		bytes = t.Stack.Bytes
@@ -185,6 +188,9 @@ func (t *Target) byBytes(s workload.Spec) time.Duration {
 
 // workText is a workload in a few words, for the plan.
 func workText(s workload.Spec) string {
+	if s.Type == "bonnie" {
+		return bonnieText(s)
+	}
 	words := []string{s.Type, s.Mode, workload.FormatSize(s.BlockSize)}
 	if !s.Direct {
 		words = append(words, "buffered")
@@ -206,6 +212,24 @@ func workText(s workload.Spec) string {
 		text += ", size " + workload.FormatSize(s.Size)
 	}
 	return text
+}
+
+func bonnieText(s workload.Spec) string {
+	text := fmt.Sprintf("bonnie %s %s, size %s, %d seeks by %s", workload.FormatSize(s.BlockSize), s.Engine, workload.FormatSize(s.Size), s.Seeks, plural(s.Seekers, "seeker"))
+	if s.Files > 0 {
+		text += fmt.Sprintf(", %d × 1024 files of %d to %d bytes in %s", s.Files, s.FileSizeMin, s.FileSizeMax, pluralY(s.Directories))
+	}
+	if phases := s.Phases(); len(phases) < len(workload.BonniePhases()) {
+		text += ", " + strings.Join(phases, " ")
+	}
+	return text
+}
+
+func pluralY(n int) string {
+	if n == 1 {
+		return "1 directory"
+	}
+	return fmt.Sprintf("%d directories", n)
 }
 
 func plural(n int, word string) string {

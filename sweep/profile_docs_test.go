@@ -37,7 +37,6 @@ func TestKeysOfLaterVersions(t *testing.T) {
 		"until":     "until: \"07:00\"" + work,
 		"hooks":     "hooks: {before_run: x}" + work,
 		"precision": "repeats: {min: 6, max: 20, precision: 2%}" + work,
-		"bonnie":    "workloads: [{name: a, type: bonnie}]\n",
 		"verify":    "workloads: [{name: a, type: io, verify: true}]\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -53,7 +53,7 @@ func (r *profileReader) workload(n *yaml.Node) (spec workload.Spec, ok bool) {
 		case "type":
 			typ, typed = r.scalar(f.value, "type", "one of "+strings.Join(workload.Types(), ", "))
 		default:
-			if text, good := r.scalar(f.value, f.name, "a parameter is a single value"); good {
+			if text, good := r.parameterValue(f); good {
 				values[f.name] = text
 			}
 		}
@@ -80,6 +80,23 @@ func (r *profileReader) workload(n *yaml.Node) (spec workload.Spec, ok bool) {
 		}
 	}
 	return spec, slices.Contains(workload.Types(), typ)
+}
+
+// parameterValue is the text of a parameter; of one that may be a list, its values.
+func (r *profileReader) parameterValue(f field) (text string, ok bool) {
+	const allowed = "a parameter is a single value"
+	if f.value.Kind != yaml.SequenceNode || !workload.TakesList(f.name) {
+		return r.scalar(f.value, f.name, allowed)
+	}
+	var values []string
+	for _, item := range f.value.Content {
+		value, good := r.scalar(item, f.name, "a list of single values")
+		if !good {
+			return "", false
+		}
+		values = append(values, value)
+	}
+	return strings.Join(values, " "), true
 }
 
 // parameter reports one wrong parameter: at its key when there is no such key, else at its value.

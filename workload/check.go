@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,8 @@ func (s Spec) regions() int {
 
 func (s Spec) reads() bool {
 	switch s.Type {
+	case "bonnie":
+		return slices.ContainsFunc(s.bonniePhases(), func(phase string) bool { reads, _ := bonnieReads(phase); return reads })
 	case "dd":
 		return strings.Contains(s.Mode, "read")
 	default:
@@ -36,6 +39,9 @@ func (s Spec) reads() bool {
 
 // Writes says whether the workload writes to its target, so that it needs consent and write access.
 func (s Spec) Writes() bool {
+	if s.bonnie() {
+		return slices.ContainsFunc(s.bonniePhases(), func(phase string) bool { _, writes := bonnieReads(phase); return writes })
+	}
 	if s.Type == "dd" {
 		return strings.Contains(s.Mode, "write")
 	}
@@ -45,6 +51,9 @@ func (s Spec) Writes() bool {
 // Offered is how many commands the workload can have outstanding at the target: a queue deeper than that
 // cannot show. A buffered reader has one (it waits for each); buffered writes are Unlimited.
 func (s Spec) Offered() int {
+	if s.bonnie() {
+		return s.bonnieOffers()
+	}
 	workers := s.workers()
 	if !s.Direct {
 		if s.Writes() && !s.reads() && s.Sync != "dsync" {
@@ -61,6 +70,8 @@ func (s Spec) Offered() int {
 // Phases are the names of the rows that the workload gives, in order.
 func (s Spec) Phases() []string {
 	switch {
+	case s.bonnie():
+		return s.bonniePhases()
 	case s.Type == "dd":
 		return strings.Split(s.Mode, "-")
 	case s.apart():
@@ -72,6 +83,9 @@ func (s Spec) Phases() []string {
 
 // SpaceNeeded is what the workload's files take in a directory, in bytes.
 func (s Spec) SpaceNeeded() int64 {
+	if s.bonnie() {
+		return s.bonnieSpace()
+	}
 	if s.Type == "dd" {
 		return s.Size * int64(s.Processes)
 	}
@@ -110,6 +124,8 @@ func (s Spec) buffers() int64 { return s.BlockSize * int64(max(s.IODepth, 1)) * 
 // workers are all threads or processes.
 func (s Spec) workers() int {
 	switch {
+	case s.bonnie():
+		return s.Seekers
 	case s.Type == "dd":
 		return s.Processes
 	case s.apart():
@@ -120,16 +136,20 @@ func (s Spec) workers() int {
 }
 
 // PhaseThreads is how many workers a phase of it has: its readers or its writers, where they are apart.
+// Of bonnie each phase but the seeks has one.
 func (s Spec) PhaseThreads() int {
-	if s.Type == "dd" {
+	switch s.Type {
+	case "dd":
 		return s.Processes
+	case "bonnie":
+		return 1
 	}
 	return s.Threads
 }
 
 // Depth is how many operations each worker can really have outstanding, with its engine.
 func (s Spec) Depth() int {
-	if s.Type == "dd" {
+	if s.Type == "dd" || s.bonnie() {
 		return 1
 	}
 	return ioengine.Depth(s.Engine, s.IODepth)
@@ -138,6 +158,8 @@ func (s Spec) Depth() int {
 // PhaseReads says whether a phase, by its name, reads and whether it writes.
 func (s Spec) PhaseReads(phase string) (reads, writes bool) {
 	switch {
+	case s.bonnie():
+		return bonnieReads(phase)
 	case s.Type == "dd":
 		return phase == "read", phase == "write"
 	case s.apart():
@@ -188,6 +210,9 @@ func (s Spec) Validate() []FieldError {
 	if s.SG() && !s.Direct {
 		add("direct", "does not go with engine sg, which goes past the page cache: write direct: true")
 	}
+	if s.bonnie() {
+		s.validateBonnie(add)
+	}
 	if buffers := s.buffers(); buffers > maxBuffers {
 		add("block_size", fmt.Sprintf("makes buffers of %s with %d operations in each of %d threads: at most %s", FormatSize(buffers),
 			max(s.IODepth, 1), s.workers(), FormatSize(maxBuffers)))
@@ -217,6 +242,10 @@ func (s Spec) CheckTarget(bytes int64, logicalBlock int, directory bool) error {
 	}
 	if directory && s.SG() {
 		add("engine: sg sends commands to a disk, and a directory is none: give the disk itself, or take another engine")
+	}
+	if !directory && s.bonnie() {
+		add("type: bonnie works with files: give it a directory (target: {directory: DIR}, or --directory DIR), or let the sweep build a file system")
+		return errors.Join(errs...)
 	}
 	if !directory {
 		if strings.HasSuffix(s.Mode, "remove") {
@@ -251,6 +280,8 @@ func (s Spec) needs() int64 { return s.SpaceNeeded() }
 // each is the part of the device that one worker has for itself.
 func (s Spec) each(bytes int64) int64 {
 	switch {
+	case s.bonnie():
+		return s.Size
 	case s.Type == "dd" && s.Size > 0:
 		return s.Size
 	case s.Type == "dd":

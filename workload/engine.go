@@ -7,7 +7,7 @@ func AutoEngine(s Spec) string {
 	switch {
 	case s.Engine != "auto" && s.Engine != "":
 		return s.Engine
-	case s.Type == "dd":
+	case s.Type == "dd", s.bonnie():
 		return "psync"
 	default:
 		return ioengine.Auto(s.Direct)

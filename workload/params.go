@@ -16,6 +16,7 @@ type Param struct {
 	Allowed string // for people
 	Help    string
 	Axis    bool     // may stand in a profile's matrix
+	List    bool     // may be written as a list, too: its values, separated by blanks
 	Types   []string // workload types that have it
 
 	column bool   // has a column of its own in the CSV
@@ -37,7 +38,7 @@ func Params(typ string) []Param {
 }
 
 func table() []Param {
-	io, dd, both := []string{"io"}, []string{"dd"}, []string{"io", "dd"}
+	io, dd, both, bonnie, all := []string{"io"}, []string{"dd"}, []string{"io", "dd"}, []string{"bonnie"}, Types()
 	engines := ioengine.Names()
 	return []Param{
 		choice(Param{Name: "mode", Types: io, Axis: true, Default: "randread",
@@ -82,9 +83,35 @@ func table() []Param {
 			func(s *Spec) *bool { return &s.Direct }),
 		boolean(Param{Name: "verify", Types: io, Default: "false", later: "true", Help: "read back and compare what was written"},
 			func(s *Spec) *bool { return &s.Verify }),
-		duration(Param{Name: "timeout", Types: both, Default: "0s", Help: "ends this workload as failed; 0s: only the run's own timeout"},
+		choice(Param{Name: "engine", Types: bonnie, Default: "auto", column: true,
+			Help: "bonnie reads and writes through the page cache, one operation after another in each thread, so auto is psync"},
+			func(s *Spec) *string { return &s.Engine }, "auto", "psync", "null"),
+		size(Param{Name: "size", Types: bonnie, Help: "of the large file; default: twice the memory of the machine, so that it cannot be cached"},
+			func(s *Spec) *int64 { return &s.Size }, 512, 1<<60, 512),
+		powerOfTwo(Param{Name: "chunk", Types: bonnie, Axis: true, Default: "8k", Help: "bytes of one operation of write, rewrite, read and seeks"},
+			func(s *Spec) *int64 { return &s.BlockSize }, 512, 1<<20),
+		number(Param{Name: "seeks", Types: bonnie, Default: "8192", Help: "random reads of a chunk, of all seekers together; each tenth is written back"},
+			func(s *Spec) *int { return &s.Seeks }, 1, 1<<30),
+		number(Param{Name: "seekers", Types: bonnie, Axis: true, Default: "3", Help: "threads that seek at once"},
+			func(s *Spec) *int { return &s.Seekers }, 1, 1024),
+		number(Param{Name: "files", Types: bonnie, Default: "16", Help: "small files, × 1024; 0: no phases of files"},
+			func(s *Spec) *int { return &s.Files }, 0, 1<<17),
+		sizeOrNone(Param{Name: "file_size_min", Types: bonnie, Default: "16", Help: "bytes of the smallest of the small files; their sizes are drawn"},
+			func(s *Spec) *int64 { return &s.FileSizeMin }, 1<<30),
+		sizeOrNone(Param{Name: "file_size_max", Types: bonnie, Default: "100000", Help: "bytes of the largest; 0: empty files"},
+			func(s *Spec) *int64 { return &s.FileSizeMax }, 1<<30),
+		number(Param{Name: "directories", Types: bonnie, Default: "64", Help: "that the small files are in"},
+			func(s *Spec) *int { return &s.Directories }, 1, 1<<17),
+		phases(Param{Name: "phases", Types: bonnie, Default: allPhases, List: true, Help: "those that are done, in this order"},
+			func(s *Spec) *string { return &s.BonniePhases }),
+		duration(Param{Name: "timeout", Types: all, Default: "0s", Help: "ends this workload as failed; 0s: only the run's own timeout"},
 			func(s *Spec) *time.Duration { return &s.Timeout }),
 	}
+}
+
+// TakesList says whether a parameter, of whichever type, may be written as a list.
+func TakesList(name string) bool {
+	return slices.ContainsFunc(table(), func(p Param) bool { return p.Name == name && p.List })
 }
 
 func ioModes() []string {

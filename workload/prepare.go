@@ -16,6 +16,9 @@ func prepare(s Spec, t Target, seed uint64) error {
 		return nil
 	}
 	files := 1
+	if s.bonnie() && !s.needsFile() {
+		return nil
+	}
 	if s.Type == "dd" {
 		if s.Mode != "read" {
 			return nil // it writes its own

@@ -90,6 +90,8 @@ func execute(s Spec, t Target, seed uint64) []Result {
 	switch s.Type {
 	case "dd":
 		return runDD(s, t, seed)
+	case "bonnie":
+		return runBonnie(s, t, seed)
 	default:
 		return runIO(s, t, seed)
 	}

@@ -1,4 +1,4 @@
-// Package workload is what a run executes: the types io and dd, and the worker process that executes
+// Package workload is what a run executes: the types io, dd and bonnie, and the worker process that executes
 // them. It knows drives only as a descriptor, a size and a block size; it must not know settings,
 // profiles or sweeps.
 package workload
@@ -15,11 +15,11 @@ import (
 type Spec struct {
 	Name string // as in the profile; names its files
 	Type string // one of Types
-	Mode string // io: read, randread, rw, read+write, …; dd: write, write-read, …
+	Mode string // io: read, randread, rw, read+write, …; dd: write, write-read, …; bonnie has none
 
 	Engine    string // auto, or one of ioengine.Names
-	BlockSize int64  // bytes of one operation
-	Size      int64  // bytes driven (io), or of each process's file or range (dd); 0: the whole device
+	BlockSize int64  // bytes of one operation; of bonnie its chunk
+	Size      int64  // bytes driven (io), of each process's file or range (dd), of the large file (bonnie); 0: the whole device
 
 	IODepth     int // operations outstanding in each thread
 	Threads     int // io: threads (of each kind, when readers and writers run at once)
@@ -34,6 +34,14 @@ type Spec struct {
 	Sync   string // none, fsync (one at the end, inside the clock), dsync (every write)
 	Direct bool   // O_DIRECT, without any fallback
 	Verify bool   // not in this version
+
+	BonniePhases string // all, or those that are done, in order, separated by blanks
+	Seeks        int    // operations of the phase seeks, of all seekers together
+	Seekers      int    // threads of the phase seeks
+	Files        int    // × 1024 small files; 0: no phases of files
+	FileSizeMin  int64  // bytes of a small file, drawn between the two, both included
+	FileSizeMax  int64
+	Directories  int // that the small files are in
 }
 
 // FieldError is one parameter of a workload that is wrong on any machine.
@@ -56,7 +64,7 @@ func (e FieldError) Error() string {
 }
 
 // Types are the workload types of this version.
-func Types() []string { return []string{"io", "dd"} }
+func Types() []string { return []string{"io", "dd", "bonnie"} }
 
 // NewSpec makes a Spec of a type from the keys of a profile (without name and type), with defaults for
 // the keys that are absent. It reports every wrong key at once, sorted. It looks at one value at a time,
@@ -65,11 +73,7 @@ func NewSpec(name, typ string, values map[string]string) (Spec, []FieldError) {
 	s := Spec{Name: name, Type: typ}
 	params := Params(typ)
 	if params == nil {
-		e := FieldError{Key: "type", Value: typ, Allowed: strings.Join(Types(), ", ")}
-		if typ == "bonnie" {
-			e.Reason = "is not yet in this version"
-		}
-		return s, []FieldError{e}
+		return s, []FieldError{{Key: "type", Value: typ, Allowed: strings.Join(Types(), ", ")}}
 	}
 	for _, p := range params {
 		if p.Default != "" {

@@ -47,6 +47,43 @@ func size(p Param, field func(*Spec) *int64, lowest, highest, multiple int64) Pa
 	return p
 }
 
+// powerOfTwo is a size that divides every larger one of its kind.
+func powerOfTwo(p Param, field func(*Spec) *int64, lowest, highest int64) Param {
+	p = size(p, field, lowest, highest, lowest)
+	p.Allowed = fmt.Sprintf("a power of two from %s to %s", FormatSize(lowest), FormatSize(highest))
+	any := p.set
+	p.set = func(s *Spec, v string) bool {
+		n := *field(s)
+		if any(s, v) && *field(s)&(*field(s)-1) == 0 {
+			return true
+		}
+		*field(s) = n
+		return false
+	}
+	return p
+}
+
+// sizeOrNone is a size that may be 0.
+func sizeOrNone(p Param, field func(*Spec) *int64, highest int64) Param {
+	p = size(p, field, 0, highest, 1)
+	p.Allowed = fmt.Sprintf("0 to %s, as 16, 4k or 1m", FormatSize(highest))
+	p.get = func(s Spec) string { return FormatSize(*field(&s)) }
+	return p
+}
+
+func phases(p Param, field func(*Spec) *string) Param {
+	p.Allowed = allPhases + ", or some of " + strings.Join(BonniePhases(), " ") + ", in this order"
+	p.set = func(s *Spec, v string) (ok bool) {
+		text, ok := parsePhases(v)
+		if ok {
+			*field(s) = text
+		}
+		return ok
+	}
+	p.get = func(s Spec) string { return *field(&s) }
+	return p
+}
+
 func number(p Param, field func(*Spec) *int, lowest, highest int) Param {
 	p.Allowed = fmt.Sprintf("%d to %d, plain decimal", lowest, highest)
 	p.set = func(s *Spec, v string) bool {
