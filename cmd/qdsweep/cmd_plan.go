@@ -56,7 +56,7 @@ func doPlan(ctx context.Context, o planOptions, name string, stdout io.Writer) e
 	}
 	plan, err := sweep.NewPlan(ctx, p, h, consents)
 	if err != nil {
-		return ofShipped(name, err)
+		return ofShipped(name, p, err)
 	}
 	if err := plan.Judge(ctx, h, consents); err != nil {
 		return err

@@ -70,7 +70,7 @@ func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Wri
 		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: shown.observe, Results: o.results})
 	shown.stop()
 	if err != nil {
-		return ofShipped(name, o.asRoot(name, err))
+		return ofShipped(name, p, o.asRoot(name, err))
 	}
 	unsaid := false // what was to be in a file, and who waits for that must not find 0
 	if err := o.summarise(outcome, stdout); err != nil {

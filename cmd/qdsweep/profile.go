@@ -169,13 +169,21 @@ func exists(name string) bool {
 	return name != "" && err == nil
 }
 
-// ofShipped adds to what is wrong with a shipped profile that it cannot be edited where it is.
-func ofShipped(name string, err error) error {
-	var wrong *sweep.ProfileErrors
-	if err == nil || isFile(name) || !errors.As(err, &wrong) || strings.Contains(err.Error(), "names no target") {
+// ofShipped adds to what is wrong with a shipped profile that it cannot be edited where it is. One that picks its target by an axis names
+// examples, and no flag can give others.
+func ofShipped(name string, p *sweep.Profile, err error) error {
+	if err == nil || isFile(name) {
 		return err
 	}
-	return &sweep.UsageError{Text: fmt.Sprintf("%v\n  to change a shipped profile: qdsweep profiles %s > mine.yaml", err, name)}
+	var wrong *sweep.ProfileErrors
+	if errors.As(err, &wrong) && !strings.Contains(err.Error(), "names no target") {
+		return &sweep.UsageError{Text: fmt.Sprintf("%v\n  to change a shipped profile: qdsweep profiles %s > mine.yaml", err, name)}
+	}
+	var notHere *sweep.NotHere
+	if errors.As(err, &notHere) && (p.Target.Arrays != nil || p.Target.Build != nil) {
+		return fmt.Errorf("%w\nthe target of %s is an example\n  to put your own in: qdsweep profiles %[2]s > mine.yaml", err, name)
+	}
+	return err
 }
 
 // values are the flags that take the place of the profile's values, the target aside, as words of a command.
