@@ -177,6 +177,9 @@ func (t *Target) byBytes(s workload.Spec) time.Duration {
 		if name != "remove" {
 			phases++
 		}
+		if _, writes := s.PhaseReads(name); writes && s.Verify {
+			phases++ // it is read back
+		}
 	}
 	seconds := float64(bytes) / rate
 	if s.BlockSize > 0 && strings.HasPrefix(s.Mode, "rand") {

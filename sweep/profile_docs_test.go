@@ -37,7 +37,6 @@ func TestKeysOfLaterVersions(t *testing.T) {
 		"until":     "until: \"07:00\"" + work,
 		"hooks":     "hooks: {before_run: x}" + work,
 		"precision": "repeats: {min: 6, max: 20, precision: 2%}" + work,
-		"verify":    "workloads: [{name: a, type: io, verify: true}]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadProfile("later.yaml", strings.NewReader("version: 1\nname: later\n"+source))

@@ -30,6 +30,9 @@ func failureOf(r workload.Result) string {
 	if r.Idle {
 		return results.NothingDone.With(r.Err)
 	}
+	if r.Corrupt {
+		return results.VerifyFailed.With(r.Err)
+	}
 	return results.Error.With(r.Err)
 }
 
@@ -76,7 +79,7 @@ func (s *Sweep) rows(t *transaction) []results.Row {
 			remarks = append(remarks, reason)
 		}
 		if !p.result.OverLimit {
-			remarks = append(remarks, notExercised(t, effective, p), repeated(p.result))
+			remarks = append(remarks, notExercised(t, effective, p), verified(p), repeated(p.result))
 		}
 		row.Status, row.Reason = results.OK, results.JoinReasons(append(suspect, remarks...)...)
 		if len(suspect) > 0 {
@@ -264,6 +267,14 @@ func resident(p phase) (reason string, wrong bool) {
 	}
 	text := fmt.Sprintf("%s MB could not be dropped from the page cache before they were read", megabytes(in))
 	return results.Cached.With(text), p.seen.counted && float64(in) > (1-reached)*float64(p.result.Bytes)
+}
+
+// verified says how much was read back of what a phase wrote.
+func verified(p phase) string {
+	if _, writes := p.spec.PhaseReads(p.result.Phase); !p.spec.Verify || !writes {
+		return ""
+	}
+	return results.Verified.With(megabytes(p.result.Verified) + " MB")
 }
 
 // repeated says that a phase was too short to time, and so was timed several times.

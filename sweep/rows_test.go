@@ -84,10 +84,20 @@ func TestWhatStayedInThePageCache(t *testing.T) {
 	assert.False(t, wrong, "on tmpfs there is no disk to read from")
 }
 
+// How much was read back is in the rows of what wrote it.
+func TestTheRowOfAVerifiedPhase(t *testing.T) {
+	p := phase{spec: specOf(t, "dd", map[string]string{"mode": "write-read", "verify": "true"}), result: workload.Result{Phase: "write", Verified: 12_300_000}}
+	assert.Equal(t, "verified: 12.3 MB", verified(p))
+	p.result.Phase = "read"
+	assert.Empty(t, verified(p))
+	p.result.Phase, p.spec.Verify = "write", false
+	assert.Empty(t, verified(p))
+}
+
 // A phase too short to time says so, and its figures are those of all its passes.
 func TestTheRowOfARepeatedPhase(t *testing.T) {
 	b := newBench(t, "{queue_depth: [1]}", systest.Disk{Name: "sda"})
-	b.profile = strings.Replace(b.profile, "runtime: 10ms", "runtime: 0s", 1)
+	b.profile = strings.Replace(b.profile, "runtime: 50ms", "runtime: 0s", 1)
 	_, rows := b.run()
 	require.Len(t, rows, 1)
 	r := rows[0]
@@ -125,6 +135,7 @@ func TestMegabytes(t *testing.T) {
 
 func TestReasonsOfAPhase(t *testing.T) {
 	assert.Equal(t, "nothing done: x", failureOf(workload.Result{Err: "x", Idle: true}))
+	assert.Equal(t, "verify failed: x", failureOf(workload.Result{Err: "x", Corrupt: true}))
 	assert.Equal(t, "error: x", failureOf(workload.Result{Err: "x"}))
 	assert.Equal(t, results.DeviceLost, results.CodeOf(failureOf(workload.Result{Err: "device lost: x", Lost: true})))
 }

@@ -96,6 +96,9 @@ func (s Spec) SpaceNeeded() int64 {
 // the drive.
 func (s Spec) Estimate() (time.Duration, bool) {
 	if s.Type == "io" && s.Runtime > 0 {
+		if s.Verify { // reading may take as long as writing did
+			return s.Warmup + 2*s.Runtime, true
+		}
 		return s.Warmup + s.Runtime, true
 	}
 	return 0, false
@@ -220,6 +223,12 @@ func (s Spec) Validate() []FieldError {
 	if !s.Writes() && s.Sync == "dsync" {
 		add("sync", "is for writes, and this workload only reads")
 	}
+	if s.Verify && !s.Writes() {
+		add("verify", "is for workloads that write, and this one only reads")
+	}
+	if s.Verify && s.Engine == "null" {
+		add("verify", "has nothing to read back: engine null writes nothing")
+	}
 	if s.Direct && s.Size%512 != 0 {
 		add("size", "is not a multiple of 512, which direct I/O needs at the least")
 	}
@@ -269,6 +278,16 @@ func (s Spec) CheckTarget(bytes int64, logicalBlock int, directory bool) error {
 	if bytes > 0 || s.Size > 0 {
 		if s.each(bytes) < s.BlockSize && !(s.Type == "dd" && s.Size > 0) {
 			add("block_size: %s is more than each worker's share of %s", FormatSize(s.BlockSize), FormatSize(s.each(bytes)))
+		}
+	}
+	if s.Verify && (bytes > 0 || s.Size > 0) {
+		blocks := blocksOf(s.driven(bytes), s.BlockSize)
+		if s.Type == "dd" {
+			blocks = int64(s.Processes) * blocksOf(s.each(bytes), s.BlockSize)
+		}
+		if blocks > mostVerified {
+			add("verify: %d blocks of %s are more than the %d whose last write can be kept in mind: give a size, or a larger block_size", blocks,
+				FormatSize(s.BlockSize), mostVerified)
 		}
 	}
 	return errors.Join(errs...)

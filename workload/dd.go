@@ -36,7 +36,7 @@ func runDD(s Spec, t Target, seed uint64) []Result {
 }
 
 func ddPhase(s Spec, t Target, name string, seed uint64) *phase {
-	p := &phase{names: []string{name}, target: t, spec: s}
+	p := &phase{names: []string{name}, target: t, spec: s, seed: seed}
 	each := s.each(t.Bytes)
 	for n := range s.Processes {
 		part := regions(each, s.BlockSize, 1, true)[0]
@@ -53,6 +53,9 @@ func ddPhase(s Spec, t Target, name string, seed uint64) *phase {
 		how := s.openFlags(true, false)
 		if name == "write" {
 			l.read, l.sync = 0, s.Sync == "fsync"
+			if s.Verify {
+				p.verify(n, l.walk.offset, each)
+			}
 			if how = s.openFlags(false, true); t.Dir != nil {
 				how |= unix.O_CREAT | unix.O_EXCL
 			}
@@ -66,6 +69,15 @@ func ddPhase(s Spec, t Target, name string, seed uint64) *phase {
 		p.lanes = append(p.lanes, l)
 	}
 	return p
+}
+
+// verify has what a process writes read back.
+func (p *phase) verify(process int, offset, bytes int64) {
+	file := 0
+	if p.target.Dir != nil {
+		file = process
+	}
+	p.spans = append(p.spans, span{file: file, start: offset, bytes: bytes})
 }
 
 // clear makes the ground for a pass, outside the clock: a write into a folder begins with no file, and what

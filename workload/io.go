@@ -18,6 +18,9 @@ func runIO(s Spec, t Target, seed uint64) []Result {
 func ioPhase(s Spec, t Target, seed uint64) *phase {
 	p := &phase{names: s.Phases(), target: t, spec: s, runtime: s.Runtime, warmup: s.Warmup}
 	bytes, once := s.driven(t.Bytes), s.Runtime == 0
+	if s.Verify {
+		p.seed, p.spans = seed, []span{{bytes: bytes}}
+	}
 	parts := regions(bytes, s.BlockSize, s.walkers(), once)
 	workers := s.Threads * len(p.names)
 	for n := range workers {

@@ -38,6 +38,7 @@ type lane struct {
 	open   func() (*os.File, error)                   // nil: the null engine, which needs none
 	scsi   func() (*ioengine.SCSI, []*os.File, error) // of engine sg
 	sync   bool                                       // fsync at the end, inside the clock
+	watch  func(ioengine.Engine) ioengine.Engine      // puts itself before the engine, nil: what is written is not verified
 
 	file  *os.File
 	nodes []*os.File // of engine sg
@@ -76,6 +77,8 @@ type failure struct {
 	errno syscall.Errno
 	lost  bool
 	text  string
+
+	corrupt bool // all went well, and what is there is not what was written
 }
 
 // setup opens everything, on the lane's own thread: rings belong to the thread that made them.
@@ -106,6 +109,9 @@ func (l *lane) setup() error {
 	}
 	if l.io, err = ioengine.Open(l.engine, c); err != nil {
 		return err
+	}
+	if l.watch != nil {
+		l.io = l.watch(l.io)
 	}
 	l.ops = make([]ioengine.Op, 0, l.depth)
 	l.done = make([]ioengine.Completion, l.depth)
@@ -263,8 +269,12 @@ func (l *lane) fail(at, where int64, errno syscall.Errno, text string, lost bool
 	if errno != 0 {
 		text += ": " + explain(errno)
 	}
-	lost = lost || errno == unix.ENODEV || errno == unix.ENXIO || errno == unix.ENOMEDIUM
-	l.err = &failure{at: at, where: where, errno: errno, text: text, lost: lost}
+	l.err = &failure{at: at, where: where, errno: errno, text: text, lost: lost || goneBy(errno)}
+}
+
+// goneBy says that an errno is that of a device which is there no more.
+func goneBy(errno syscall.Errno) bool {
+	return errno == unix.ENODEV || errno == unix.ENXIO || errno == unix.ENOMEDIUM
 }
 
 func errnoOf(err error) syscall.Errno {

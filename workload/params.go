@@ -81,7 +81,7 @@ func table() []Param {
 			func(s *Spec) *bool { return &s.Direct }),
 		boolean(Param{Name: "direct", Types: dd, Default: "false", Help: "past the page cache; never falls back"},
 			func(s *Spec) *bool { return &s.Direct }),
-		boolean(Param{Name: "verify", Types: io, Default: "false", later: "true", Help: "read back and compare what was written"},
+		boolean(Param{Name: "verify", Types: both, Default: "false", Help: "read back and compare what was written, after the clock"},
 			func(s *Spec) *bool { return &s.Verify }),
 		choice(Param{Name: "engine", Types: bonnie, Default: "auto", column: true,
 			Help: "bonnie reads and writes through the page cache, one operation after another in each thread, so auto is psync"},

@@ -25,10 +25,15 @@ type phase struct {
 	warmup  time.Duration
 	ground  func() (resident int64, err error) // before each pass, outside the clock: what every pass begins with; bytes that stayed in the page cache
 
+	spans   []span // what is written and to be verified; none: nothing
+	seed    uint64 // of what is written there
+	written func() // between writing and reading back, for tests that change what is there
+
 	passes      []Window
 	cpu         cpuTime
 	first, last []int64 // by group: from the start to the first and the last lane done, summed over the passes
 	resident    int64
+	verified    int64 // bytes read back and compared
 }
 
 // A phase that goes once through is repeated until it was timed for so long, at most so often, and no more is begun after so long. Starting the threads, the one
@@ -42,6 +47,17 @@ const (
 // run does the phase, as often as it takes to time it. Each pass begins from the same ground, and what lies between two is in no clock.
 func (p *phase) run() []Result {
 	defer quiet(len(p.lanes))()
+	var g *ledger
+	if len(p.spans) > 0 {
+		var err error
+		if g, err = newLedger(p.seed, p.spec.BlockSize, p.nameOf, p.spans...); err != nil {
+			return p.failed(err)
+		}
+		defer g.close()
+		for i, l := range p.lanes {
+			g.watch(l, i%len(p.spans))
+		}
+	}
 	begin := make([]walk, len(p.lanes))
 	for i, l := range p.lanes {
 		begin[i] = l.walk
@@ -62,6 +78,14 @@ func (p *phase) run() []Result {
 			return p.broke(w, f)
 		}
 		p.add(w, cpu)
+		if g != nil {
+			if p.written != nil {
+				p.written()
+			}
+			if f := p.readBack(g); f != nil {
+				return p.broke(w, p.told(f))
+			}
+		}
 		if p.enough() {
 			return p.results()
 		}
@@ -176,7 +200,7 @@ func (p *phase) broke(w Window, f *failure) []Result {
 	}
 	for i := range results {
 		r := &results[i]
-		r.Window, r.Err, r.Errno, r.Lost = w, f.text, int(f.errno), f.lost
+		r.Window, r.Err, r.Errno, r.Lost, r.Corrupt = w, f.text, int(f.errno), f.lost, f.corrupt
 		for _, l := range p.lanes {
 			if l.group == i {
 				r.Errors += l.errors
@@ -227,6 +251,9 @@ func (p *phase) results() []Result {
 		r.Latency = summary(latency, waited)
 		if reads, _ := p.spec.PhaseReads(r.Phase); reads {
 			r.Resident = p.resident
+		}
+		if _, writes := p.spec.PhaseReads(r.Phase); writes {
+			r.Verified = p.verified
 		}
 		// The process does nothing else, and kernel threads that work for it (io_uring's) are counted.
 		// Of groups, each gets its threads' share.
@@ -289,12 +316,26 @@ func (p *phase) firstFailure() *failure {
 		}
 	}
 	if first != nil {
-		first.lost = lost || p.target.gone(first.errno)
-		if first.lost {
-			first.text = "device lost: " + first.text
-		}
+		first.lost = lost
+		return p.told(first)
 	}
-	return first
+	return nil
+}
+
+// told is a failure as it is told: whether the device is gone is asked of it, too.
+func (p *phase) told(f *failure) *failure {
+	if f.lost = f.lost || p.target.gone(f.errno); f.lost {
+		f.text = "device lost: " + f.text
+	}
+	return f
+}
+
+// nameOf is a file of the workload, or its device, for messages.
+func (p *phase) nameOf(file int) string {
+	if p.target.Dir == nil {
+		return p.target.Name
+	}
+	return p.spec.file(file) + " in " + p.target.Name
 }
 
 func first(errs []error) error {

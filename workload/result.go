@@ -57,6 +57,8 @@ type Result struct {
 	Lost                  bool    // the device is gone: 0 bytes inside it, ENODEV, ENXIO
 	OverLimit             bool    // the kernel refused the record for being larger than the device takes: no error (Err is empty), Errno is how it said so, and there is no rate
 	PerThreadBytes        []int64 `json:",omitempty"`
+	Verified              int64   // bytes read back after the window and found as they were written
+	Corrupt               bool    // Err is that they were not
 	Resident              int64   // bytes that were still in the page cache when a buffered read began, over all passes
 }
 

@@ -33,7 +33,7 @@ type Spec struct {
 
 	Sync   string // none, fsync (one at the end, inside the clock), dsync (every write)
 	Direct bool   // O_DIRECT, without any fallback
-	Verify bool   // not in this version
+	Verify bool   // read back and compare what was written, after the window
 
 	BonniePhases string // all, or those that are done, in order, separated by blanks
 	Seeks        int    // operations of the phase seeks, of all seekers together

@@ -26,7 +26,7 @@ func TestNewSpecFillsInDefaults(t *testing.T) {
 
 func TestNewSpecReportsEveryWrongKeyAtOnce(t *testing.T) {
 	_, wrong := NewSpec("x", "io", map[string]string{
-		"iodepth": "010", "threads": "0x10", "block_size": "8 ", "engine": "mmap", "verify": "yes", "seeks": "8192", "mode": "append", "size": "0",
+		"iodepth": "010", "threads": "0x10", "block_size": "8 ", "engine": "mmap", "verify": "maybe", "seeks": "8192", "mode": "append", "size": "0",
 	})
 	var texts []string
 	for _, e := range wrong {
@@ -40,7 +40,7 @@ func TestNewSpecReportsEveryWrongKeyAtOnce(t *testing.T) {
 	assert.Contains(t, texts[4], `seeks: "8192" is of a key that type io does not have: its keys are name, type, mode`)
 	assert.Contains(t, texts[5], `size: "0" is not allowed`)
 	assert.Contains(t, texts[6], `threads: "0x10" is not allowed`)
-	assert.Contains(t, texts[7], `verify: "yes" is not yet in this version`)
+	assert.Contains(t, texts[7], `verify: "maybe" is not allowed`)
 }
 
 func TestNewSpecKnowsTypes(t *testing.T) {

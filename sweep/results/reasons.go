@@ -15,6 +15,7 @@ const (
 	ClockStepped      Code = "clock stepped"
 	OverTheLimit      Code = "over the limit"
 	Cached            Code = "cached"
+	Verified          Code = "verified"
 	Repeated          Code = "repeated"
 	KernelLogLost     Code = "kernel log lost"
 	Moved             Code = "moved"
@@ -26,6 +27,7 @@ const (
 	QueueFull         Code = "queue full"
 	Unsupported       Code = "unsupported"
 	Error             Code = "error"
+	VerifyFailed      Code = "verify failed"
 	NothingDone       Code = "nothing done"
 	DeviceLost        Code = "device lost"
 	Degraded          Code = "degraded"
@@ -54,6 +56,7 @@ func Codes() []CodeMeaning {
 		{ClockStepped, []string{OK}, "the wall clock was set during the run; durations are monotonic and right, `started` may not be"},
 		{OverTheLimit, []string{OK}, "the kernel refused a record larger than the device takes; a finding, with the errno and no rate"},
 		{Cached, []string{OK, Suspect}, "the members moved less than the workload did: a cache did the rest, or what was read had never been written; suspect where that cannot be: direct I/O, or a buffered read of what should have been out of the page cache"},
+		{Verified, []string{OK}, "with `verify: true`: so much was read back after the window, and each block held what was written there last"},
 		{Repeated, []string{OK}, "one pass of the phase was too short to time: the row is of several, each from the same begin; bytes, operations and seconds are their sums"},
 		{KernelLogLost, []string{OK}, "the kernel wrote more to its log during the run than it keeps: what it had to say of the members may have been among the lost messages"},
 		{Moved, []string{Suspect}, "a setting changed during the run, and not by qdsweep: device, knob, from → to"},
@@ -65,6 +68,7 @@ func Codes() []CodeMeaning {
 		{QueueFull, []string{Suspect}, "a member answered that its queue is full, and the SCSI layer lowered its queue_depth by itself"},
 		{Unsupported, []string{OK, Skipped, Failed}, "a member cannot have that level; ok with `unsupported: record`"},
 		{Error, []string{Failed}, "the workload met an error, with its errno"},
+		{VerifyFailed, []string{Failed}, "with `verify: true`: what was read back is not what was written; the first byte that differs, and what is there instead"},
 		{NothingDone, []string{Failed}, "the workload completed not one operation in its window"},
 		{DeviceLost, []string{Suspect, Failed}, "the device went away during the run; suspect where the workload did not meet it: a mirror read from its other half, or the drive came back"},
 		{Degraded, []string{Failed}, "an array under the target lost a member during the run"},
