@@ -45,7 +45,7 @@ func BenchmarkAgainstFio(t *testing.B) {
 			fmt.Printf("\n%s: not here (%s)\n", p.name, p.why)
 			continue
 		}
-		b := openBench(t, p.path, 7, 0.6)
+		b := openBench(t, p.path, 7, 0.4)
 		fmt.Printf("\n%s; %d pairs of %s, in turn:\n\n", p.name, b.pairs, milliseconds(b.seconds))
 		fmt.Println("| engine, depth | mode | IOPS ours / fio | MB/s ours / fio | ours ÷ fio | CPU µs an I/O, ours / fio | ours ÷ fio | p50 µs | p99 µs | p99.9 µs |")
 		fmt.Println("|---|---|---|---|---|---|---|---|---|---|")

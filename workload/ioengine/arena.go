@@ -16,10 +16,9 @@ const (
 // Arena is the buffers of one engine, a slot an operation, outside the Go heap: the kernel holds their
 // addresses, and pages that are there before the clock starts cost nothing inside it.
 //
-// Large arenas are in huge pages, whole ones also where they would fill a part of one: a buffer of 1 MiB is
-// copied a quarter faster there. It is not only for speed: a request takes at most max_segments separate
-// pieces of memory (168 on AHCI), so scattered 4 KiB pages would cap it far below max_sectors_kb,
-// and a SCSI command, which cannot be split, would be refused.
+// Large arenas are in huge pages, whole ones also where they fill only a part of one. It is not only for speed
+// (a direct read of 1 MiB pins one page instead of 256: 9 us of CPU time instead of 31): a request takes at most
+// max_segments separate pieces of memory (168 on AHCI), so scattered 4 KiB pages would cap it far below max_sectors_kb.
 type Arena struct {
 	mapping []byte
 	memory  []byte
