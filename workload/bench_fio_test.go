@@ -29,7 +29,7 @@ type place struct {
 //
 //	QDSWEEP_BENCH_FILE   a file or device instead of the places below; a device's contents are not kept
 //	QDSWEEP_BENCH_PLACE  one of loop, ext4, shm
-//	QDSWEEP_BENCH_LINE   a part of a line's name, like "io_uring, 32"
+//	QDSWEEP_BENCH_LINE   a part of a line, like "io_uring, 1 randread 4k"
 //	QDSWEEP_BENCH_PAIRS  pairs a line
 //	QDSWEEP_BENCH_MS     of each measurement
 func BenchmarkAgainstFio(t *testing.B) {
@@ -50,7 +50,7 @@ func BenchmarkAgainstFio(t *testing.B) {
 		fmt.Println("| engine, depth | mode | IOPS ours / fio | MB/s ours / fio | ours ÷ fio | CPU µs an I/O, ours / fio | ours ÷ fio | p50 µs | p99 µs | p99.9 µs |")
 		fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 		for _, c := range p.lines {
-			if !strings.Contains(c.name(), os.Getenv("QDSWEEP_BENCH_LINE")) {
+			if !strings.Contains(c.name()+" "+c.mode+" "+c.block, os.Getenv("QDSWEEP_BENCH_LINE")) {
 				continue
 			}
 			ours, theirs := b.compare(t, c)

@@ -2,6 +2,7 @@ package ioengine
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -104,6 +105,44 @@ func TestURingOfAKernelTooOld(t *testing.T) {
 
 // seen is what a process under a filter says of its engines.
 type seen struct{ Direct, Buffered, URing, LibAIO string }
+
+// Over RLIMIT_MEMLOCK the kernel registers no buffers. The limit is not for who has CAP_IPC_LOCK, as root has; the thread
+// gives it up, and ends with the test.
+func TestURingOverTheMemlockLimit(t *testing.T) {
+	var was unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &was))
+	low := unix.Rlimit{Cur: 64 << 10, Max: was.Max} // enough for the ring, which newer kernels count, too
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &low))
+	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &was)) }()
+	f, content := directFile(t, os.O_RDONLY)
+	arena, err := NewArena(64, testBlock)
+	require.NoError(t, err)
+	defer arena.Close()
+	ended := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		ended <- func() error {
+			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+			var none [2]unix.CapUserData
+			if err := unix.Capset(&header, &none[0]); err != nil {
+				return err
+			}
+			e, err := openURing(Config{FD: int(f.Fd()), Depth: 2, Arena: arena})
+			if err != nil {
+				return err
+			}
+			if e.(*uring).opRead != uringOpRead {
+				return errors.New("the buffers are registered, over the limit")
+			}
+			var done [1]Completion
+			return errors.Join(e.Submit([]Op{{Offset: testBlock, Length: testBlock, Slot: 1}}), second(e.Reap(1, done[:])), e.Close())
+		}()
+	}()
+	require.NoError(t, <-ended)
+	assert.Equal(t, content[testBlock:2*testBlock], arena.Buffer(1))
+}
+
+func second(_ int, err error) error { return err }
 
 // Auto takes what is allowed to this very process: a container's filter may forbid calls that the kernel has.
 func TestAutoUnderAFilter(t *testing.T) {

@@ -102,6 +102,8 @@ func (r *uring) setup(entries uint32) (*uringParams, error) {
 	switch errno {
 	case unix.EPERM:
 		return nil, fmt.Errorf("io_uring_setup: %w: kernel.io_uring_disabled is set, or a filter of this container forbids it", errno)
+	case unix.ENOMEM:
+		return nil, fmt.Errorf("io_uring_setup: %w: RLIMIT_MEMLOCK (ulimit -l) is too low for the rings, or there is no memory", errno)
 	case unix.ENOSYS:
 		return nil, fmt.Errorf("io_uring_setup: %w: a kernel without it, or a filter of this container", errno)
 	default:
