@@ -110,7 +110,7 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	if !profile.TimeoutGiven {
 		profile.Timeout = max(30*time.Minute, 3*plan.work.longest).Round(time.Second)
 	}
-	plan.Warnings = slices.Concat(p.Warnings, plan.Warnings, plan.warn(ctx))
+	plan.Warnings = slices.Concat(p.Warnings, plan.Warnings, plan.warn(ctx), plan.warnMemory(h))
 	return plan, nil
 }
 
