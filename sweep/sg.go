@@ -2,7 +2,9 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -46,7 +48,11 @@ func (t *Target) refuseSG(s workload.Spec) []sysfs.Refusal {
 		return nil
 	}
 	if _, err := d.Generic(); err != nil {
-		return refuse(fmt.Sprintf("iodepth %d queues them on the disk's sg node: %v", s.IODepth, err), "modprobe sg; or iodepth: 1 and more threads, which need no sg node")
+		what := err.Error()
+		if errors.Is(err, fs.ErrNotExist) {
+			what = "there is none"
+		}
+		return refuse(fmt.Sprintf("iodepth %d queues them on its sg node, and %s", s.IODepth, what), "modprobe sg; or iodepth: 1 and more threads, which need no sg node")
 	}
 	return nil
 }

@@ -40,7 +40,13 @@ func deviceTarget(t *testing.T, name string) Target {
 	bytes, err := deviceBytes(int(f.Fd()))
 	require.NoError(t, err)
 	require.Positive(t, bytes)
-	return Target{File: f, Name: "/dev/" + name, Bytes: bytes, LogicalBlock: 512}
+	nodes, err := filepath.Glob("/sys/block/" + name + "/device/scsi_generic/sg*")
+	require.NoError(t, err)
+	require.Len(t, nodes, 1)
+	sg, err := os.OpenFile("/dev/"+filepath.Base(nodes[0]), os.O_RDWR|unix.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { sg.Close() })
+	return Target{File: f, Name: "/dev/" + name, Bytes: bytes, LogicalBlock: 512, SG: sg}
 }
 
 func attribute(t testing.TB, path, value string) {
@@ -105,8 +111,9 @@ func TestLabDelayLatencyOfOne(t *testing.T) {
 // Field case 19: the drive goes away in the middle. The run ends by itself, as lost and without numbers,
 // with every engine.
 func TestLabDelayDeviceDeletedMidRun(t *testing.T) {
-	for _, engine := range []string{"psync", "libaio", "io_uring"} {
-		t.Run(engine, func(t *testing.T) {
+	for _, c := range [][2]string{{"psync", "8"}, {"libaio", "8"}, {"io_uring", "8"}, {"sg", "1"}, {"sg", "8"}} {
+		engine, depth := c[0], c[1]
+		t.Run(engine+" "+depth, func(t *testing.T) {
 			all := drives(t)
 			name := all[len(all)-1]
 			device, err := filepath.EvalSymlinks("/sys/block/" + name + "/device")
@@ -117,12 +124,16 @@ func TestLabDelayDeviceDeletedMidRun(t *testing.T) {
 			busy := "/sys/block/" + name + "/stat"
 			before := reads(t, busy)
 			go func() {
-				for reads(t, busy) < before+20 { // it is under way
+				underWay := func() bool { return reads(t, busy) >= before+20 }
+				if engine == "sg" { // which is not in stat
+					underWay = func() bool { return reads(t, device+"/device_busy") > 0 }
+				}
+				for !underWay() {
 					time.Sleep(10 * time.Millisecond)
 				}
 				attribute(t, device+"/delete", "1")
 			}()
-			s := spec(t, "io", "engine="+engine, "iodepth=8", "threads=2", "runtime=1h", "timeout=60s")
+			s := spec(t, "io", "engine="+engine, "iodepth="+depth, "threads=2", "runtime=1h", "timeout=60s")
 			r := quickly(t, w, s, target)
 			t.Log(r.Err)
 			assert.True(t, r.Lost)
@@ -174,12 +185,15 @@ func TestLabDelayBadSector(t *testing.T) {
 	defer attribute(t, opts, "0")
 	w, _ := startWorker(t, "worker", os.Stderr)
 	target := deviceTarget(t, drives(t)[1])
-	for _, engine := range []string{"psync", "libaio", "io_uring"} {
+	for _, engine := range []string{"psync", "libaio", "io_uring", "sg"} {
 		r := quickly(t, w, spec(t, "io", "mode=read", "engine="+engine, "block_size=64k", "runtime=0"), target) // at depth 1 nothing is merged
 		t.Log(r.Err)
 		assert.Contains(t, []int{int(unix.EIO), int(unix.ENODATA)}, r.Errno)
 		assert.False(t, r.Lost)
 		assert.Contains(t, r.Err, "read of 65536 bytes at 2359296 of /dev/")
+		if engine == "sg" {
+			assert.Contains(t, r.Err, "READ(10): medium error: unrecovered read error (03/11/00): ENODATA")
+		}
 		assert.Zero(t, r.Operations)
 	}
 }
@@ -190,7 +204,7 @@ func TestLabDelayReadOnlyDevice(t *testing.T) {
 	target := deviceTarget(t, drives(t)[2])
 	require.NoError(t, unix.IoctlSetPointerInt(int(target.File.Fd()), unix.BLKROSET, 1))
 	defer unix.IoctlSetPointerInt(int(target.File.Fd()), unix.BLKROSET, 0)
-	for _, engine := range []string{"psync", "libaio", "io_uring"} {
+	for _, engine := range []string{"psync", "libaio", "io_uring", "sg"} {
 		r := quickly(t, w, spec(t, "io", "mode=write", "engine="+engine, "size=1m", "runtime=0"), target)
 		t.Log(r.Err)
 		assert.Contains(t, []int{int(unix.EPERM), int(unix.EACCES), int(unix.EROFS)}, r.Errno)

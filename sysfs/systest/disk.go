@@ -40,6 +40,7 @@ type Disk struct {
 	NoWriteCache  bool   // it has none
 	CacheOverride string // sd's view after a "temporary …" write: "write through"
 
+	NoSG       bool // the kernel's module sg is not loaded
 	SAT        bool // a SATA drive behind a SAS adapter or USB bridge that translates ATA PASS-THROUGH
 	FixedCache bool // it cannot be changed, and the drive says so; virtio: cache_type is 0444
 
@@ -266,6 +267,11 @@ func (m *Machine) describe(d *disk, address string) {
 		}
 		m.put(d.device+"/state", "running\n", 0o644)
 		ro("device_busy", "0")
+		if !d.NoSG {
+			sg := fmt.Sprintf("sg%d", d.index)
+			m.put(d.device+"/scsi_generic/"+sg+"/dev", fmt.Sprintf("21:%d\n", d.index), 0o444)
+			m.put("/dev/"+sg, "", 0o600)
+		}
 		ro("ioerr_cnt", "0x7")
 		m.put(d.device+"/timeout", "30\n", 0o644)
 		m.put(d.device+"/rescan", "", 0o200)

@@ -69,6 +69,7 @@ type sgKernel interface {
 	take(node int, h *sgio.Header) syscall.Errno // waits for a completion
 	poll(nodes []unix.PollFd, wait bool) syscall.Errno
 	address(fd int, node bool) (sgAddress, syscall.Errno)
+	readOnly(fd int) (bool, syscall.Errno) // of the block node
 }
 
 func openSG(c Config) (Engine, error) { return newSG(c, sgLinux{}) }
@@ -83,6 +84,15 @@ func newSG(c Config, kernel sgKernel) (*sg, error) {
 		return nil, fmt.Errorf("no range of a disk: %d bytes from %d on, in blocks of %d", e.Bytes, e.Start, e.Block)
 	}
 	e.Bytes -= e.Bytes % block
+	if !e.ReadOnly { // the kernel keeps writes from such a device, and commands not
+		readOnly, errno := kernel.readOnly(e.fd)
+		if errno == 0 && readOnly {
+			errno = unix.EROFS
+		}
+		if errno != 0 {
+			return nil, fmt.Errorf("look whether the device may be written to: %w", errno)
+		}
+	}
 	flags := uint32(sgio.FlagAtTail)
 	if c.Depth > 1 {
 		if len(e.Nodes)*SGQueue < c.Depth {

@@ -54,6 +54,12 @@ func (sgLinux) poll(nodes []unix.PollFd, wait bool) syscall.Errno {
 	}
 }
 
+func (sgLinux) readOnly(fd int) (bool, syscall.Errno) {
+	var set int32
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.BLKROGET, uintptr(unsafe.Pointer(&set)))
+	return set != 0, errno
+}
+
 // sgAddress is host, channel, target and LUN, the last three as far as SCSI_IOCTL_GET_IDLUN tells them: a byte each.
 type sgAddress [4]int
 

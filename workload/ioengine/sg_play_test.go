@@ -25,6 +25,7 @@ type played struct {
 	last      [sgio.MaxCDB]byte                             // the command that came last
 	answer    func(h *sgio.Header, cdb []byte) (taken bool) // instead of carrying it out
 	refuse    func(h *sgio.Header) syscall.Errno            // instead of taking it
+	protected bool                                          // by BLKROSET
 	addresses [2]sgAddress                                  // of the block node, and of the sg node
 }
 
@@ -114,6 +115,8 @@ func (p *played) poll(nodes []unix.PollFd, wait bool) syscall.Errno {
 	}
 	return 0
 }
+
+func (p *played) readOnly(int) (bool, syscall.Errno) { return p.protected, 0 }
 
 func (p *played) address(_ int, node bool) (sgAddress, syscall.Errno) {
 	if node {

@@ -95,6 +95,18 @@ func TestSGRangesThatAreNone(t *testing.T) {
 	assert.ErrorContains(t, err, "SCSI and SATA disks alone")
 }
 
+// blockdev --setro stops write(2), and no command: the engine must.
+func TestSGKeepsADeviceReadOnly(t *testing.T) {
+	f, _ := directFile(t, os.O_RDWR)
+	arena, err := NewArena(1, testBlock)
+	require.NoError(t, err)
+	defer arena.Close()
+	_, _, err = play(t, f, 1, arena, func(p *played, _ *SCSI) { p.protected = true })
+	assert.ErrorIs(t, err, unix.EROFS)
+	_, _, err = play(t, f, 1, arena, func(p *played, s *SCSI) { p.protected, s.ReadOnly = true, true })
+	assert.NoError(t, err)
+}
+
 func TestSGCommands(t *testing.T) {
 	for _, c := range []struct {
 		what    string
