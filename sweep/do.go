@@ -194,6 +194,7 @@ func (s *Sweep) work(ctx context.Context, t *transaction, spec workload.Spec) {
 	}
 	before := tallies(shares, true)
 	o := observe(t.at.names, t.at.probes)
+	s.began = func(phase string) { s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: spec.Name + ": " + phase}) }
 	found, err := s.worker.Run(wctx, spec, s.target(t.at, spec), s.seedOf(t.run, spec))
 	o.finish()
 	var suspect []string

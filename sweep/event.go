@@ -27,7 +27,7 @@ const (
 type Event struct {
 	Kind    EventKind
 	Run     Run
-	Phase   string // of PhaseBegan: settle, a workload's name, drain or restore
+	Phase   string // of PhaseBegan: settle, a workload's name, of one of several phases each as "name: phase", drain or restore
 	Rows    []results.Row
 	Reason  string
 	Text    string // of Note

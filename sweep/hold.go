@@ -219,6 +219,10 @@ func (s *Sweep) checkSpace(dir string) error {
 		return &RefusedError{[]sysfs.Refusal{{Device: dir, Reason: fmt.Sprintf("has %d MiB free, and the files need %d MiB (a margin of 5 %% of the file system, at most 1 GiB, included)", free>>20, (need+1<<20-1)>>20),
 			Fix: "make room, or lower the workloads' size"}}}
 	}
+	if files := s.plan.FilesNeeded(); st.Files > 0 && int64(st.Ffree) < files { // 0: it makes inodes as it needs them
+		return &RefusedError{[]sysfs.Refusal{{Device: dir, Reason: fmt.Sprintf("has %d inodes free, and the files need %d", st.Ffree, files),
+			Fix: "remove files, lower the workload's files or directories, or make the file system with more inodes (mkfs.ext4 -N)"}}}
+	}
 	return nil
 }
 
@@ -254,13 +258,18 @@ func (s *Sweep) letGo(h *hold) error {
 	return errors.Join(errs...)
 }
 
+// perFile is what one file more may take to be removed: a drive that seeks for each does some hundred a second, and the journal of a file system takes many
+// at once.
+const perFile = 2 * time.Millisecond
+
 // removeFolder removes our own folder in the target directory, and then its record: a crash in between leaves a record of nothing.
 func (s *Sweep) removeFolder(f *os.File) error {
 	dir := f.Name()
 	f.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), restoreLimit)
+	limit := restoreLimit + time.Duration(s.plan.FilesNeeded())*perFile
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	err := bounded(ctx, restoreLimit, func() error { return keeper.RemoveFolder(dir) })
+	err := bounded(ctx, limit, func() error { return keeper.RemoveFolder(dir) })
 	if err == nil {
 		err = s.keeper.Folder(ctx, dir, false)
 	}

@@ -254,6 +254,15 @@ func (p *Plan) SpaceNeeded() int64 {
 	return sum
 }
 
+// FilesNeeded is how many files and folders all workloads make in a directory, each in the cell where it makes most.
+func (p *Plan) FilesNeeded() int64 {
+	var sum int64
+	for _, l := range p.work.loads {
+		sum += l.files
+	}
+	return sum
+}
+
 // Largest are the workloads as they take most room: what files have to be laid out for.
 func (p *Plan) Largest() []workload.Spec {
 	all := make([]workload.Spec, len(p.work.loads))

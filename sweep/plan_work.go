@@ -26,6 +26,8 @@ type load struct {
 	offered  int  // the most commands it can have outstanding
 	block    int64
 	space    int64
+	files    int64
+	seeking  int // where a phase is made to seek: the most that seek at once
 	largest  workload.Spec
 }
 
@@ -128,6 +130,8 @@ func (w *work) add(specs []workload.Spec) {
 		l.sg, l.queuedSG = l.sg || s.SG(), l.queuedSG || s.SGQueued()
 		l.offered = max(l.offered, s.Offered())
 		l.block = max(l.block, s.BlockSize)
+		l.files = max(l.files, s.FilesNeeded())
+		l.seeking = max(l.seeking, s.Seeking())
 		if space := s.SpaceNeeded(); space > l.space {
 			l.space, l.largest = space, s
 		}

@@ -67,7 +67,7 @@ func (s *Sweep) startWorker(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), claimPatience)
 		defer cancel()
 		return s.keeper.Worker(ctx, pid)
-	}})
+	}, Began: func(phase string) { s.began(phase) }})
 	if err != nil {
 		s.worker = nil
 		return fmt.Errorf("start the worker: %w", err)

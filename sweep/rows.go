@@ -250,12 +250,16 @@ func cached(p phase) (reason string, wrong bool) {
 		moved, did = p.seen.read, "read"
 	case !reads:
 		moved, did = p.seen.written, "wrote"
+	case p.spec.BothWays(p.result.Phase) && p.seen.written < p.seen.read:
+		moved, did = p.seen.written, "wrote"
+	case p.spec.BothWays(p.result.Phase):
+		moved, did = p.seen.read, "read"
 	}
 	if !p.seen.counted || p.result.Engine == "null" || p.spec.SG() || float64(moved) >= reached*float64(p.result.Bytes) {
 		return "", false
 	}
 	text := fmt.Sprintf("the members %s %s of %s MB", did, megabytes(moved), megabytes(p.result.Bytes))
-	return results.Cached.With(text), p.spec.Direct || !writes && p.spec.EachOnce()
+	return results.Cached.With(text), p.spec.Direct || did == "read" && p.spec.EachOnce() && !p.spec.Inline(p.result.Phase)
 }
 
 // resident is the reason of a buffered read that found some of its file in the page cache, from where it could not be dropped. wrong says that it was
@@ -306,6 +310,9 @@ func (s *Sweep) fill(r *results.Row, t *transaction, p phase) {
 	s.describe(r, p.spec)
 	r.Phase, r.Engine = m.Phase, m.Engine
 	r.BlockSize, r.Threads, r.IODepth = results.IntOf(m.BlockSize), results.IntOf(int64(m.Threads)), results.IntOf(int64(m.IODepth))
+	if m.BlockSize == 0 { // a phase of whole files, or of their names
+		r.BlockSize = results.Int{}
+	}
 	if m.OverLimit {
 		return // nothing was done, so that nothing was measured
 	}

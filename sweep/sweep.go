@@ -55,6 +55,7 @@ type Sweep struct {
 
 	keeper *keeper.Client
 	worker *workload.Worker
+	began  func(phase string) // what is done when the worker says that a phase has begun
 	holds  []*hold
 	parts  []*part // what arrays are built from
 

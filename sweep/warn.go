@@ -45,36 +45,55 @@ func (p *Plan) deepest(t *Target) int {
 func (p *Plan) warnDepth() []string {
 	var all []string
 	for _, l := range p.work.loads {
-		var depth, shown, fewest, most int
-		var short []string // levels of the targets whose queues it does not fill
-		for _, t := range p.Targets {
-			deepest, members := p.deepest(t), t.dataMembers(l.writes)
-			if l.offered >= deepest*members {
-				continue
-			}
-			if short = append(short, deviceOf(t.Level.Value)); len(short) == 1 {
-				fewest = members
-			}
-			depth, fewest, most = max(depth, deepest), min(fewest, members), max(most, members)
-			shown = max(shown, 1, (l.offered+members-1)/members)
+		offers := offer{l.name, plural(l.offered, "command"), "raise its iodepth, threads or processes", l.offered, l.writes}
+		if l.largest.Type == "bonnie" {
+			offers.raise = "its other phases would"
 		}
-		if len(short) == 0 {
-			continue
+		if l.offered > l.seeking {
+			all = append(all, p.warnOffer(offers)...)
 		}
-		takes := fmt.Sprintf("queue_depth %d", depth)
-		switch {
-		case fewest < most:
-			takes += fmt.Sprintf(" × %d to %d data members", fewest, most)
-		case most > 1:
-			takes += fmt.Sprintf(" × %d data members", most)
+		if l.seeking > 0 { // whatever else it does, this phase is made to fill a queue
+			all = append(all, p.warnOffer(offer{"the phase seeks of " + l.name, plural(l.seeking, "seeker"), "raise its seekers", l.seeking, l.writes})...)
 		}
-		if len(short) < len(p.Targets) {
-			takes += " of " + p.Targets[0].Level.Axis + " " + strings.Join(short, ", ")
-		}
-		all = append(all, fmt.Sprintf("%s has %s for %s: it cannot show a depth above %d a disk; raise its iodepth, threads or processes",
-			l.name, plural(l.offered, "command"), takes, shown))
 	}
 	return all
+}
+
+// offer is how many commands something can have outstanding.
+type offer struct {
+	who, what, raise string
+	commands         int
+	writes           bool
+}
+
+func (p *Plan) warnOffer(o offer) []string {
+	var depth, shown, fewest, most int
+	var short []string // levels of the targets whose queues it does not fill
+	for _, t := range p.Targets {
+		deepest, members := p.deepest(t), t.dataMembers(o.writes)
+		if o.commands >= deepest*members {
+			continue
+		}
+		if short = append(short, deviceOf(t.Level.Value)); len(short) == 1 {
+			fewest = members
+		}
+		depth, fewest, most = max(depth, deepest), min(fewest, members), max(most, members)
+		shown = max(shown, 1, (o.commands+members-1)/members)
+	}
+	if len(short) == 0 {
+		return nil
+	}
+	takes := fmt.Sprintf("queue_depth %d", depth)
+	switch {
+	case fewest < most:
+		takes += fmt.Sprintf(" × %d to %d data members", fewest, most)
+	case most > 1:
+		takes += fmt.Sprintf(" × %d data members", most)
+	}
+	if len(short) < len(p.Targets) {
+		takes += " of " + p.Targets[0].Level.Axis + " " + strings.Join(short, ", ")
+	}
+	return []string{fmt.Sprintf("%s has %s for %s: it cannot show a depth above %d a disk; %s", o.who, o.what, takes, shown, o.raise)}
 }
 
 // dataMembers is the number of disks that a command is spread over: parity holds no data, and a mirror writes twice.

@@ -51,9 +51,6 @@ func (s Spec) bonniePhases() []string {
 // ofFiles says whether a phase is one of many small files, and not of the one large file.
 func ofFiles(phase string) bool { return strings.Contains(phase, "_") }
 
-// ofBytes says whether a phase goes through the whole large file, so that its rate is in bytes.
-func ofBytes(phase string) bool { return !ofFiles(phase) && phase != randomSeeks }
-
 // ownFile says whether a phase writes the large file from nothing, so that none need be there.
 func ownFile(phase string) bool { return phase == putc || phase == blockWrite }
 
@@ -97,6 +94,9 @@ func bonnieReads(phase string) (reads, writes bool) {
 	}
 }
 
+// Inline says whether a phase reads small files, whose contents a file system may keep with their names, where they cannot be dropped.
+func (s Spec) Inline(phase string) bool { return s.bonnie() && ofFiles(phase) }
+
 // BothWays says whether a phase reads and writes as many bytes as it counts, each: bonnie's rewrite reads every chunk and writes it
 // back, and its rate, as published, counts a chunk once.
 func (s Spec) BothWays(phase string) bool { return s.bonnie() && phase == rewrite }
@@ -114,6 +114,14 @@ func (s Spec) PhaseOffers(phase string) int {
 		return Unlimited
 	}
 	return 1
+}
+
+// Seeking is how many commands that phase keeps outstanding which is made to keep several: bonnie's seeks; 0: it has none.
+func (s Spec) Seeking() int {
+	if s.bonnie() && slices.Contains(s.bonniePhases(), randomSeeks) {
+		return s.Seekers
+	}
+	return 0
 }
 
 func (s Spec) bonnieOffers() int {

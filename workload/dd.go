@@ -15,9 +15,10 @@ import (
 // runDD does the phases of type dd, one after another; after one that failed the others are not done.
 // Each process of the profile is a thread here: to the block layer a thread is as much a process (it has
 // an I/O context of its own), and starting it is not in the clock.
-func runDD(s Spec, t Target, seed uint64) []Result {
+func runDD(s Spec, t Target, seed uint64, began func(phase string)) []Result {
 	var results []Result
 	for i, name := range s.Phases() {
+		began(name)
 		p := ddPhase(s, t, name, newRNG(seed, uint64(i)).state)
 		var r []Result
 		switch name {

@@ -39,6 +39,8 @@ type lane struct {
 	scsi   func() (*ioengine.SCSI, []*os.File, error) // of engine sg
 	sync   bool                                       // fsync at the end, inside the clock
 	watch  func(ioengine.Engine) ioengine.Engine      // puts itself before the engine, nil: what is written is not verified
+	work   func(stop *atomic.Bool)                    // what is done where it is no walk of reads or writes; nil: that
+	sum    uint64                                     // of the characters read
 
 	file  *os.File
 	nodes []*os.File // of engine sg
@@ -143,7 +145,11 @@ func (l *lane) close() {
 func (l *lane) run(w Window, stop *atomic.Bool) {
 	var begin unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &begin)
-	l.loop(w, stop)
+	if l.work != nil {
+		l.work(stop)
+	} else {
+		l.loop(w, stop)
+	}
 	if l.err == nil && l.sync && l.file != nil {
 		if err := l.flush(); err != nil {
 			l.fail(nanotime(), -1, errnoOf(err), fmt.Sprintf("fsync of %s", l.what), false)

@@ -22,9 +22,13 @@ type request struct {
 	Start        int64
 	MaxTransfer  int64
 	Seed         uint64
+
+	began func(phase string) // told of each phase, nil: nobody
 }
 
+// reply is the answer to a request. Before it come those that only say which phase has begun.
 type reply struct {
+	Began   string `json:",omitempty"`
 	Results []Result
 	Err     string
 	Errno   int
@@ -43,6 +47,7 @@ func Serve(ctx context.Context, conn *wire.Conn) error {
 		if err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
+		q.began = func(phase string) { _ = conn.SendContext(ctx, reply{Began: phase}) } // main that is gone shows in the answer
 		r := q.serve(files)
 		for _, f := range files {
 			_ = f.Close()
@@ -72,7 +77,7 @@ func (q request) serve(files []*os.File) reply {
 		err = prepare(q.Spec, t, q.Seed)
 	case "run":
 		if err = q.Spec.CheckTarget(t.Bytes, t.LogicalBlock, q.Directory); err == nil {
-			return reply{Results: execute(q.Spec, t, q.Seed)}
+			return reply{Results: execute(q.Spec, t, q.Seed, q.tell)}
 		}
 		// Known before anything was opened, so it is told as the first phase's failure.
 		r := Result{Phase: q.Spec.Phases()[0], Engine: q.Spec.Engine, BlockSize: q.Spec.BlockSize, Err: strings.ReplaceAll(err.Error(), "\n", "; ")}
@@ -86,12 +91,19 @@ func (q request) serve(files []*os.File) reply {
 	return reply{}
 }
 
-func execute(s Spec, t Target, seed uint64) []Result {
+// tell says that a phase has begun.
+func (q request) tell(phase string) {
+	if q.began != nil {
+		q.began(phase)
+	}
+}
+
+func execute(s Spec, t Target, seed uint64, began func(phase string)) []Result {
 	switch s.Type {
 	case "dd":
-		return runDD(s, t, seed)
+		return runDD(s, t, seed, began)
 	case "bonnie":
-		return runBonnie(s, t, seed)
+		return runBonnie(s, t, seed, began)
 	default:
 		return runIO(s, t, seed)
 	}

@@ -33,6 +33,8 @@ type StartOptions struct {
 	// Started is told of each process, before it is given work: also of those that replace one that
 	// died, so that whoever guards the worker's group knows the new one. pid is the group's id too.
 	Started func(pid int) error
+	// Began is told of each phase of a workload of several, as it begins, by the goroutine that called Run.
+	Began func(phase string)
 }
 
 // Worker is main's end of the worker process. One call at a time. A process that died, or was killed, is
@@ -166,13 +168,18 @@ func (w *Worker) call(ctx context.Context, do string, s Spec, t Target, seed uin
 			files = append(files, t.SG)
 		}
 	}
-	var r reply
 	err := w.process.Conn.SendContext(ctx, q, files...)
-	if err == nil {
-		_, err = w.process.Conn.ReceiveContext(ctx, &r)
-	}
-	if err == nil {
-		return r, nil
+	for err == nil {
+		var r reply
+		if _, err = w.process.Conn.ReceiveContext(ctx, &r); err != nil {
+			break
+		}
+		if r.Began == "" {
+			return r, nil
+		}
+		if w.o.Began != nil {
+			w.o.Began(r.Began)
+		}
 	}
 	return reply{}, fmt.Errorf("%s %s on %s: %w", do, s.Name, t.Name, w.end(ctx, err))
 }

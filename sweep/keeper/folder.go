@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -165,35 +166,57 @@ func empty(path, device string) error {
 	return emptyRoot(root, device)
 }
 
+// atOnce is how many names of a folder are held: one of ours may have millions.
+const atOnce = 1000
+
+// emptyRoot lists the folder again until it lists nothing: some file systems skip names while others are removed.
 func emptyRoot(root *os.Root, device string) error {
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	entries, err := dir.ReadDir(-1)
-	_ = dir.Close()
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			sub, err := root.OpenRoot(e.Name())
-			if err != nil {
-				return err
-			}
-			if err = within(sub, device); err == nil {
-				err = emptyRoot(sub, device)
-			}
-			_ = sub.Close()
-			if err != nil {
-				return err
-			}
+	for {
+		dir, err := root.Open(".")
+		if err != nil {
+			return err
 		}
-		if err := root.Remove(e.Name()); err != nil {
+		removed, err := emptyListed(root, dir, device)
+		_ = dir.Close()
+		if err != nil || removed == 0 {
 			return err
 		}
 	}
-	return nil
+}
+
+func emptyListed(root *os.Root, dir *os.File, device string) (removed int, err error) {
+	for {
+		entries, err := dir.ReadDir(atOnce)
+		if errors.Is(err, io.EOF) {
+			return removed, nil
+		}
+		if err != nil {
+			return removed, err
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				if err := emptyBelow(root, e.Name(), device); err != nil {
+					return removed, err
+				}
+			}
+			if err := root.Remove(e.Name()); err != nil {
+				return removed, err
+			}
+			removed++
+		}
+	}
+}
+
+func emptyBelow(root *os.Root, name, device string) error {
+	sub, err := root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	if err := within(sub, device); err != nil {
+		return err
+	}
+	return emptyRoot(sub, device)
 }
 
 func within(root *os.Root, device string) error {

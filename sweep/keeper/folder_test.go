@@ -151,3 +151,16 @@ func TestFolderOfADyingWorker(t *testing.T) {
 	require.NoDirExists(t, dir)
 	require.NoError(t, RemoveFolder(dir), "one that is not there")
 }
+
+// Millions of files go a thousand at a time, from folders in folders.
+func TestAFolderOfManyFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "many")
+	for _, sub := range []string{"w.1/000000", "w.1/000001", "w.1/000001/deeper"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, sub), 0o700))
+		for i := range 2*atOnce + 1 {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, sub, strconv.Itoa(i)), nil, 0o600))
+		}
+	}
+	require.NoError(t, RemoveFolder(dir))
+	assert.NoDirExists(t, dir)
+}
