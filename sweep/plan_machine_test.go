@@ -21,6 +21,7 @@ type planDisk struct {
 	fixedDepth     bool // the driver does not let queue_depth be written
 	scsi           bool // not behind libata
 	sizeMiB, block int
+	physical       int
 }
 
 // planMachine is a captured machine of one's making.
@@ -102,6 +103,7 @@ func (m *planMachine) disk(name string, d planDisk) {
 	if d.fixedDepth {
 		require.NoError(m.t, os.Chmod(filepath.Join(m.root, device+"/queue_depth"), 0o444))
 	}
+	m.file(dir+"/queue/physical_block_size", fmt.Sprintln(orDefault(d.physical, orDefault(d.block, 512))))
 	m.file(dir+"/queue/nr_requests", fmt.Sprintln(orDefault(d.requests, 64)))
 	m.file(dir+"/queue/max_sectors_kb", fmt.Sprintln(orDefault(d.sectors, 1280)))
 	m.file(dir+"/queue/max_hw_sectors_kb", fmt.Sprintln(orDefault(d.hw, 32767)))

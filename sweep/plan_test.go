@@ -202,6 +202,9 @@ func TestWarnings(t *testing.T) {
 			[]string{"write_cache is swept and no workload writes: reads hardly show it; add a workload that writes"}},
 		"the limit is not met": {planDisk{}, "max_sectors_kb: [8, 128]", "{name: a, type: io, block_size: 4k}",
 			[]string{"max_sectors_kb is swept from 8 on, and no block is larger than 4 KiB: no request is split, so it cannot show"}},
+		"512e": {planDisk{physical: 4096}, "block_size: [512, 4k, 6k]", "{name: a, type: io, mode: randwrite, engine: libaio}, {name: r, type: io, engine: libaio}",
+			[]string{"a writes blocks of 512 bytes, and the physical blocks of sda have 4096: the drive reads before it writes each"}},
+		"512e, and whole blocks": {planDisk{physical: 4096}, "block_size: [4k, 8k]", "{name: a, type: io, mode: randwrite, engine: libaio}", nil},
 		"a parameter given twice": {planDisk{}, "iodepth: [1, 2]", "{name: a, type: io, iodepth: 8}",
 			[]string{"test.yaml: workload a: iodepth 8 is replaced by each level of the axis iodepth"}},
 	} {

@@ -20,11 +20,12 @@ type work struct {
 type load struct {
 	name     string
 	writes   bool
-	buffered bool // in some cell
-	sg       bool // by SCSI commands, in some cell
-	queuedSG bool // queued on the sg node, in some cell
-	offered  int  // the most commands it can have outstanding
-	block    int64
+	buffered bool  // in some cell
+	sg       bool  // by SCSI commands, in some cell
+	queuedSG bool  // queued on the sg node, in some cell
+	offered  int   // the most commands it can have outstanding
+	block    int64 // the largest
+	smallest int64 // of the blocks that are written past the page cache; 0: none are
 	space    int64
 	files    int64
 	seeking  int // where a phase is made to seek: the most that seek at once
@@ -132,6 +133,9 @@ func (w *work) add(specs []workload.Spec) {
 		l.block = max(l.block, s.BlockSize)
 		l.files = max(l.files, s.FilesNeeded())
 		l.seeking = max(l.seeking, s.Seeking())
+		if s.Writes() && s.Direct && (l.smallest == 0 || s.BlockSize < l.smallest) {
+			l.smallest = s.BlockSize
+		}
 		if space := s.SpaceNeeded(); space > l.space {
 			l.space, l.largest = space, s
 		}

@@ -19,6 +19,7 @@ func (p *Plan) warn(ctx context.Context) []string {
 	all = append(all, p.warnNCQ()...)
 	all = append(all, p.warnCache()...)
 	all = append(all, p.warnSectors()...)
+	all = append(all, p.warnPhysical()...)
 	for _, k := range p.Knobs {
 		for _, m := range k.Members {
 			if strings.HasPrefix(m.Reason, "not checked") {
@@ -240,4 +241,23 @@ func (p *Plan) warnSectors() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("max_sectors_kb is swept from %d on, and no block is larger than %d KiB: no request is split, so it cannot show", smallest, largest/1024)}
+}
+
+// warnPhysical: a drive with 512-byte emulation takes a write of a part of its block by reading that block first.
+func (p *Plan) warnPhysical() []string {
+	var all []string
+	for _, l := range p.work.loads {
+		var names []string
+		physical := 0
+		for _, m := range p.Members() {
+			if b := m.PhysicalBlock; l.smallest > 0 && b > 0 && l.smallest%int64(b) != 0 {
+				names, physical = append(names, m.Name), max(physical, b)
+			}
+		}
+		if len(names) > 0 {
+			all = append(all, fmt.Sprintf("%s writes blocks of %d bytes, and the physical blocks of %s have %d: the drive reads before it writes each", l.name, l.smallest,
+				strings.Join(names, ", "), physical))
+		}
+	}
+	return all
 }

@@ -92,6 +92,9 @@ func (l *lane) setup() error {
 			return err
 		}
 		l.file, fd = f, int(f.Fd())
+		if err := goesPast(f, l.what, l.block); err != nil {
+			return err
+		}
 	}
 	arena, err := ioengine.NewArena(l.depth, int(l.block))
 	if err != nil {
@@ -256,8 +259,28 @@ func (l *lane) complain(slot uint32, result int32, now int64) {
 	case result == 0:
 		l.fail(now, f.offset, 0, text+" gave 0 bytes", l.device)
 	default:
-		l.fail(now, f.offset, 0, fmt.Sprintf("%s gave only %d bytes", text, result), false)
+		l.fail(now, f.offset, l.whyShort(slot, result), fmt.Sprintf("%s gave only %d bytes", text, result), false)
 	}
+}
+
+// whyShort asks for the rest of what came short: the kernel gives what it could do, and says why it was no more only to
+// who tries on. A full file system and a bad place below the page cache are told so.
+func (l *lane) whyShort(slot uint32, result int32) syscall.Errno {
+	if l.file == nil || l.scsi != nil {
+		return 0
+	}
+	f := l.flight[slot]
+	rest := l.arena.Buffer(slot)[result:f.length]
+	var err error
+	if f.write {
+		_, err = unix.Pwrite(int(l.file.Fd()), rest, f.offset+int64(result))
+	} else {
+		_, err = unix.Pread(int(l.file.Fd()), rest, f.offset+int64(result))
+	}
+	if errno := errnoOf(err); errno != unix.EINVAL { // which is of an odd place past the page cache, and no reason
+		return errno
+	}
+	return 0
 }
 
 func (l *lane) abandon(err error) {

@@ -31,6 +31,27 @@ func (t Target) open(file string, how int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), t.Name), nil
 }
 
+// goesPast says why a file that is open with O_DIRECT would be read and written through the page cache all the same, or not at all.
+// Some files accept the flag and fall back (ext4 with data=journal, encrypted ones); kernels from 6.1 on tell by statx(2).
+func goesPast(f *os.File, what string, block int64) error {
+	how, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil || how&unix.O_DIRECT == 0 {
+		return nil
+	}
+	var st unix.Statx_t
+	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st); err != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
+		return nil // it does not tell
+	}
+	align := int64(st.Dio_offset_align)
+	switch {
+	case align == 0:
+		return fmt.Errorf("%s: its file system takes no direct I/O on it, and would go through the page cache: direct: false says so", what)
+	case block%align != 0:
+		return fmt.Errorf("%s: direct I/O on it needs a block_size that is a multiple of %d, and %d is not", what, align, block)
+	}
+	return nil
+}
+
 func directly(how int) string {
 	if how&unix.O_DIRECT != 0 {
 		return " with O_DIRECT"
