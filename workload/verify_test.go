@@ -146,24 +146,33 @@ func TestTheLedgerKnowsWhatABlockMayHold(t *testing.T) {
 }
 
 // inMemory is a target in memory, where hundreds of passes cost nothing, and whether it takes O_DIRECT (from kernel 6.6 on).
-func inMemory(t *testing.T, bytes int64) (Target, string) {
+func inMemory(t *testing.T, bytes int64) (device Target, direct string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "qdsweep-test-")
 	if err != nil {
-		return fileTarget(t, bytes), direct(t)
+		t.Skip("no /dev/shm here")
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "device")
 	require.NoError(t, os.WriteFile(path, make([]byte, bytes), 0o600))
-	how := "true"
+	direct = "true"
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_DIRECT, 0)
 	if err != nil {
-		how = "false"
+		direct = "false"
 		f, err = os.OpenFile(path, os.O_RDWR, 0)
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
-	return Target{File: f, Name: "device", Bytes: bytes, LogicalBlock: 512}, how
+	return Target{File: f, Name: "device", Bytes: bytes, LogicalBlock: 512}, direct
+}
+
+// folderOf is the folder in which a target's file is, as a target.
+func folderOf(t *testing.T, device Target) Target {
+	t.Helper()
+	folder, err := os.Open(filepath.Dir(device.File.Name()))
+	require.NoError(t, err)
+	t.Cleanup(func() { folder.Close() })
+	return Target{Dir: folder, Name: folder.Name(), LogicalBlock: 512}
 }
 
 // Every mode that writes, through every engine: what was written is found, all of it, whether threads and slots write the same blocks at
@@ -176,7 +185,7 @@ func TestVerifyFindsWhatWasWritten(t *testing.T) {
 			continue
 		}
 		for _, mode := range ioModes() {
-			s := spec(t, "io", "mode="+mode, "engine="+engine, "threads=3", "iodepth=8", "verify=true", "runtime=100ms", "direct="+dio)
+			s := spec(t, "io", "mode="+mode, "engine="+engine, "threads=3", "iodepth=8", "verify=true", "runtime=300ms", "direct="+dio)
 			if !s.Writes() {
 				continue
 			}
@@ -205,10 +214,7 @@ func TestVerifyFindsWhatWasWritten(t *testing.T) {
 
 func TestVerifyOfDD(t *testing.T) {
 	device, dio := inMemory(t, 8<<20)
-	folder, err := os.Open(filepath.Dir(device.File.Name()))
-	require.NoError(t, err)
-	defer folder.Close()
-	for _, to := range []Target{device, {Dir: folder, Name: folder.Name(), LogicalBlock: 512}} {
+	for _, to := range []Target{device, folderOf(t, device)} {
 		for _, pairs := range [][]string{
 			{"size=1000", "direct=false", "processes=3"}, {"size=1m", "block_size=64k", "processes=3", "direct=" + dio},
 			{"size=100k", "block_size=64k", "sync=none"}, {"size=3m", "block_size=2m", "sync=dsync"},
@@ -326,11 +332,9 @@ func TestVerifyFindsDamage(t *testing.T) {
 
 // A write that was lost leaves the one before it: right in itself, and not the last.
 func TestVerifyFindsALostWrite(t *testing.T) {
-	target := fileTarget(t, 1<<20)
-	s := spec(t, "io", "mode=write", "engine=io_uring", "iodepth=4", "verify=true", "runtime=1s", "direct="+direct(t))
+	target, dio := inMemory(t, 1<<20)
+	s := spec(t, "io", "mode=write", "engine=io_uring", "iodepth=4", "verify=true", "runtime=0", "direct="+dio)
 	p := ioPhase(s, target, 5)
-	p.runtime = 0
-	p.lanes[0].walk.around = false
 	var old []byte
 	passes := 0
 	p.written = func() {
@@ -339,6 +343,7 @@ func TestVerifyFindsALostWrite(t *testing.T) {
 		defer f.Close()
 		if passes++; passes == 1 {
 			old = at(t, f, 40960, 4096)
+			p.passes[0].End = p.passes[0].Start + 1 // so that there is a second one, however slow this machine is
 			return
 		}
 		_, err = f.WriteAt(old, 40960)
@@ -412,6 +417,57 @@ func (m *memory) Submit(ops []ioengine.Op) error {
 		}
 	}
 	return m.Engine.Submit(ops)
+}
+
+// Of several writes that a block may hold, the one that comes nearest is the one that belongs there; and of several places, the lowest is told.
+func TestTheNearestWriteAndTheLowestPlace(t *testing.T) {
+	g, err := newLedger(1, 512, func(file int) string { return fmt.Sprintf("file %d", file) }, span{bytes: 4096}, span{file: 1, bytes: 4096})
+	require.NoError(t, err)
+	defer g.close()
+	a, b := g.begin(3), g.begin(3)
+	g.end(3, b)
+	g.end(3, a)
+	found := g.seal.sector(spot{0, 3}, a)
+	c := check{ledger: g}
+	c.piece(found[:], g.spans[0], 3*512)
+	assert.Zero(t, c.bad, "either may have come last")
+	found[100] ^= 3
+	c.piece(found[:], g.spans[0], 3*512)
+	require.EqualValues(t, 1, c.bad)
+	assert.Equal(t, []any{a, 2, int64(3*512 + 100)}, []any{c.first.write, c.first.bits, c.first.offset})
+	assert.Contains(t, c.first.text(g.name), "byte 1636 of file 0 is")
+
+	for _, d := range []difference{{file: 0, offset: 1700}, {file: 1, offset: 5}} {
+		one := c
+		one.with(check{bad: 2, bytes: 512, first: &d})
+		assert.Equal(t, c.first, one.first)
+		assert.EqualValues(t, 3, one.bad)
+		other := check{bad: 2, first: &d}
+		other.with(c)
+		assert.Equal(t, c.first, other.first)
+	}
+}
+
+// Sealing what is written takes time that is no latency of the device either.
+func TestLatencyBeginsAtSubmissionWithVerify(t *testing.T) {
+	s := spec(t, "io", "engine=null", "mode=write", "block_size=4m", "iodepth=4", "runtime=0")
+	p := ioPhase(s, Target{Bytes: 256 << 20}, 1)
+	g, err := newLedger(1, 4<<20, p.nameOf, span{bytes: 256 << 20})
+	require.NoError(t, err)
+	defer g.close()
+	l := p.lanes[0]
+	g.watch(l, 0)
+	watch := l.watch
+	var w *witness
+	l.watch = func(e ioengine.Engine) ioengine.Engine {
+		w = &witness{Engine: e, lane: l, began: nanotime()}
+		return watch(w)
+	}
+	require.NoError(t, l.setup())
+	defer l.close()
+	l.loop(Window{0, noTime}, new(atomic.Bool))
+	require.Nil(t, l.err)
+	assert.Greater(t, w.near, 8, "of 16 rounds")
 }
 
 // An error while reading back is an error with its errno, as in the phase itself.
