@@ -5,6 +5,7 @@ package ioengine
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -272,4 +273,40 @@ func TestLabDelaySGNodeOfAnotherDrive(t *testing.T) {
 	defer arena.Close()
 	_, err = Open("sg", Config{FD: int(block.Fd()), Depth: 2, Arena: arena, SCSI: &SCSI{Bytes: labBytes, Block: 512, Nodes: []int{int(other.Fd())}}})
 	assert.ErrorContains(t, err, "the sg node is that of SCSI device")
+}
+
+// Logical blocks of 4096 bytes, and places beyond 2^32 of them, which take READ(16) and WRITE(16).
+func TestLabSataSGLargeBlocksFarOut(t *testing.T) {
+	out, err := exec.Command("modprobe", "scsi_debug", "sector_size=4096", "virtual_gb=20000", "dev_size_mb=16", "max_luns=1", "ndelay=10000").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Cleanup(func() { // after the descriptors are closed
+		assert.Eventually(t, func() bool { return exec.Command("rmmod", "scsi_debug").Run() == nil }, 10*time.Second, 50*time.Millisecond)
+	})
+	nodes := func() bool {
+		disks, _ := filepath.Glob("/sys/block/sd*")
+		for _, dir := range disks {
+			if _, err := os.Stat("/dev/" + filepath.Base(dir)); err == nil && isDelayed(dir) {
+				return true
+			}
+		}
+		return false
+	}
+	require.Eventually(t, nodes, 10*time.Second, 20*time.Millisecond)
+	_, block, node := labDisk(t, isDelayed)
+	const far = 18 << 40
+	for _, depth := range []int{1, 2} {
+		e, arena := labSG(t, block, node, depth, 64<<10, func(s *SCSI) { s.Start, s.Bytes, s.Block = far, labBytes, 4096 })
+		one := func(op Op) int32 {
+			require.NoError(t, e.Submit([]Op{op}))
+			return all(t, e, 1)[0].Result
+		}
+		copy(arena.Buffer(0), "far out")
+		require.EqualValues(t, 64<<10, one(Op{Offset: 8192, Length: 64 << 10, Write: true}))
+		clear(arena.Buffer(0))
+		require.EqualValues(t, 64<<10, one(Op{Offset: 8192, Length: 64 << 10}))
+		assert.Equal(t, "far out", string(arena.Buffer(0)[:7]))
+		assert.EqualValues(t, 4096, one(Op{Offset: labBytes - 4096, Length: 8192}))
+		assert.EqualValues(t, -int32(unix.EINVAL), one(Op{Offset: 512, Length: 4096}))
+		require.NoError(t, e.Sync())
+	}
 }
