@@ -56,6 +56,7 @@ type lane struct {
 	latency           *hdrhistogram.Histogram
 	waited            int64 // sum of the latencies, ns: the mean is exact
 	bytes, operations int64
+	earlier           int64 // operations of the passes before
 	errors            int64
 	over              int64 // errors that are no more than a record larger than the device takes
 	last              int64 // last counted completion

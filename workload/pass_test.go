@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,4 +161,53 @@ func TestThePageCacheOfAHugeFile(t *testing.T) {
 	assert.Zero(t, n)
 	t.Logf("%v", time.Since(begin))
 	assert.EqualValues(t, 6, mulDiv(1<<62, 12, 1<<63))
+}
+
+// Of workers that share their blocks one may find none left in a pass: when the first one was done is not when that one looked.
+func TestAWorkerWithNothingToDoInAPassIsNotTheFirstDone(t *testing.T) {
+	s := spec(t, "io", "engine=psync", "mode=read", "runtime=0", "direct=false", "block_size=64k", "threads=2", "regions=1")
+	p := ioPhase(s, fileTarget(t, 1<<20), 1)
+	pass := func(begin int64, operations, finished [2]int64) {
+		for i, l := range p.lanes {
+			l.operations += operations[i]
+			l.finished = begin + finished[i]
+		}
+		p.add(Window{begin, begin + max(finished[0], finished[1])}, cpuTime{})
+	}
+	pass(1000, [2]int64{8, 8}, [2]int64{300, 400})
+	pass(9000, [2]int64{16, 0}, [2]int64{500, 2})
+	assert.Equal(t, []int64{300 + 500}, p.first)
+	assert.Equal(t, []int64{400 + 500}, p.last)
+}
+
+// What a direct write leaves in the drive's own cache is written to the medium before the next pass, as it is before the first.
+func TestEachPassBeginsWithTheDrivesCacheWritten(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a loop device")
+	}
+	under := filepath.Join(t.TempDir(), "under")
+	require.NoError(t, os.WriteFile(under, make([]byte, 1<<20), 0o600))
+	device, err := loopDevice(t, under)
+	if err != nil {
+		t.Skip(err)
+	}
+	f, err := os.OpenFile(device, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	flushes := func() int64 { // Documentation/block/stat.rst: the 16th
+		text, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/stat")
+		require.NoError(t, err)
+		n, err := strconv.ParseInt(strings.Fields(string(text))[15], 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	target := Target{File: f, Name: device, Bytes: 1 << 20, LogicalBlock: 512}
+	for _, typ := range []string{"io", "dd"} {
+		s := spec(t, typ, "mode=write", "direct=true", "sync=none", "size=64k", "block_size=4k", "engine=psync")
+		s.Runtime = 0
+		before := flushes()
+		n := len(ok(t, ask(s, target, "run"))[0].Windows())
+		require.Greater(t, n, 1, typ)
+		assert.GreaterOrEqual(t, flushes()-before, int64(n-1), typ)
+	}
 }

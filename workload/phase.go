@@ -89,6 +89,9 @@ func (p *phase) run() []Result {
 		if p.enough() {
 			return p.results()
 		}
+		if err := p.flush(); err != nil {
+			return p.failed(err)
+		}
 		for i, l := range p.lanes {
 			l.walk.again(begin[i])
 		}
@@ -180,7 +183,7 @@ func (p *phase) add(w Window, cpu cpuTime) {
 				end, finished = l.finished, l.finished // its fsync included, as in the window
 			}
 			l.busy += end - w.Start
-			if l.operations > 0 {
+			if l.operations > l.earlier {
 				firstDone, lastDone = min(firstDone, finished), max(lastDone, finished)
 			}
 		}
@@ -188,6 +191,9 @@ func (p *phase) add(w Window, cpu cpuTime) {
 			p.first[i] += firstDone - w.Start
 			p.last[i] += lastDone - w.Start
 		}
+	}
+	for _, l := range p.lanes {
+		l.earlier = l.operations
 	}
 }
 
