@@ -69,7 +69,8 @@ type sgKernel interface {
 	take(node int, h *sgio.Header) syscall.Errno // waits for a completion
 	poll(nodes []unix.PollFd, wait bool) syscall.Errno
 	address(fd int, node bool) (sgAddress, syscall.Errno)
-	readOnly(fd int) (bool, syscall.Errno) // of the block node
+	readOnly(fd int) (bool, syscall.Errno)               // of the block node
+	covers(fd int) (start, bytes int64, _ syscall.Errno) // of the block node: where it lies on its disk
 }
 
 func openSG(c Config) (Engine, error) { return newSG(c, sgLinux{}) }
@@ -84,6 +85,9 @@ func newSG(c Config, kernel sgKernel) (*sg, error) {
 		return nil, fmt.Errorf("no range of a disk: %d bytes from %d on, in blocks of %d", e.Bytes, e.Start, e.Block)
 	}
 	e.Bytes -= e.Bytes % block
+	if err := e.insideNode(); err != nil {
+		return nil, err
+	}
 	if !e.ReadOnly { // the kernel keeps writes from such a device, and commands not
 		readOnly, errno := kernel.readOnly(e.fd)
 		if errno == 0 && readOnly {
@@ -115,6 +119,19 @@ func newSG(c Config, kernel sgKernel) (*sg, error) {
 		}
 	}
 	return e, nil
+}
+
+// insideNode holds the range against what the claimed block node itself covers: a partition that was moved or made smaller
+// since somebody looked stops every read and write, and no command.
+func (e *sg) insideNode() error {
+	start, bytes, errno := e.kernel.covers(e.fd)
+	if errno != 0 {
+		return fmt.Errorf("ask the block node where it lies on its disk: %w", errno)
+	}
+	if e.Start < start || e.Start+e.Bytes > start+bytes {
+		return fmt.Errorf("the target was bytes %d to %d of its disk, and its block node is now bytes %d to %d", e.Start, e.Start+e.Bytes, start, start+bytes)
+	}
+	return nil
 }
 
 // inside is how much of an operation lies inside the target, in bytes; of one that no command may be sent for, 0

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -169,6 +170,50 @@ func onDrive(t *testing.T, block, node *os.File) {
 func TestLabSataSGConforms(t *testing.T) {
 	_, block, node := labDisk(t, isAHCI)
 	onDrive(t, block, node)
+}
+
+// A partition is asked where it lies, by its own descriptor, and one that became smaller while it was held is no target any more.
+func TestLabSataSGAsksThePartition(t *testing.T) {
+	name, _, _ := labDisk(t, isAHCI)
+	partition := func(script string) {
+		c := exec.Command("sfdisk", "-q", "--force", "--no-reread", "/dev/"+name)
+		c.Stdin = strings.NewReader(script)
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	partition("32768,65536\n")
+	defer func() { _ = exec.Command("sfdisk", "-q", "--delete", "/dev/"+name).Run() }()
+	require.Eventually(t, func() bool { _, err := os.Stat("/dev/" + name + "1"); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	f, err := os.OpenFile("/dev/"+name+"1", os.O_RDWR|unix.O_EXCL, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	start, bytes, errno := sgLinux{}.covers(int(f.Fd()))
+	require.Zero(t, errno)
+	assert.EqualValues(t, [2]int64{32768 * 512, 65536 * 512}, [2]int64{start, bytes})
+	e, _ := labSG(t, f, nil, 1, testBlock, func(s *SCSI) { s.Start, s.Bytes = start, bytes })
+	require.NoError(t, e.Submit([]Op{{Length: testBlock}}))
+	assert.EqualValues(t, testBlock, all(t, e, 1)[0].Result)
+
+	disk, err := os.Open("/dev/" + name)
+	require.NoError(t, err)
+	defer disk.Close()
+	part := struct {
+		start, length int64
+		number        int32
+		_             [128]byte
+	}{32768 * 512, 1 << 20, 1, [128]byte{}}
+	resize := struct {
+		op, flags, length int32
+		data              unsafe.Pointer
+	}{op: 3, length: int32(unsafe.Sizeof(part)), data: unsafe.Pointer(&part)} // BLKPG_RESIZE_PARTITION
+	_, _, errno = unix.Syscall(unix.SYS_IOCTL, disk.Fd(), unix.BLKPG, uintptr(unsafe.Pointer(&resize)))
+	runtime.KeepAlive(&part)
+	require.Zero(t, errno, "the kernel lets somebody make it smaller while we hold it")
+	arena, err := NewArena(1, testBlock)
+	require.NoError(t, err)
+	defer arena.Close()
+	_, err = Open("sg", Config{FD: int(f.Fd()), Depth: 1, Arena: arena, SCSI: &SCSI{Start: start, Bytes: bytes, Block: 512}})
+	assert.ErrorContains(t, err, "the target was bytes 16777216 to 50331648 of its disk, and its block node is now bytes 16777216 to 17825792")
 }
 
 func TestLabDelaySGConforms(t *testing.T) {

@@ -60,6 +60,19 @@ func (sgLinux) readOnly(fd int) (bool, syscall.Errno) {
 	return set != 0, errno
 }
 
+func (sgLinux) covers(fd int) (start, bytes int64, errno syscall.Errno) {
+	const getGeometry = 0x0301 // HDIO_GETGEO of <linux/hdreg.h>: of a partition too, and its begin is in sectors of 512 bytes
+	var geometry struct {
+		_     [4]byte // heads, sectors and cylinders that no drive has
+		start uintptr
+	}
+	var size uint64
+	if _, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), getGeometry, uintptr(unsafe.Pointer(&geometry))); errno == 0 {
+		_, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.BLKGETSIZE64, uintptr(unsafe.Pointer(&size)))
+	}
+	return int64(geometry.start) * 512, int64(size), errno
+}
+
 // sgAddress is host, channel, target and LUN, the last three as far as SCSI_IOCTL_GET_IDLUN tells them: a byte each.
 type sgAddress [4]int
 

@@ -26,6 +26,7 @@ type played struct {
 	answer    func(h *sgio.Header, cdb []byte) (taken bool) // instead of carrying it out
 	refuse    func(h *sgio.Header) syscall.Errno            // instead of taking it
 	protected bool                                          // by BLKROSET
+	covered   *[2]int64                                     // what the block node covers: begin and bytes; nil: the target
 	addresses [2]sgAddress                                  // of the block node, and of the sg node
 }
 
@@ -116,6 +117,10 @@ func (p *played) poll(nodes []unix.PollFd, wait bool) syscall.Errno {
 	return 0
 }
 
+func (p *played) covers(int) (start, bytes int64, _ syscall.Errno) {
+	return p.covered[0], p.covered[1], 0
+}
+
 func (p *played) readOnly(int) (bool, syscall.Errno) { return p.protected, 0 }
 
 func (p *played) address(_ int, node bool) (sgAddress, syscall.Errno) {
@@ -144,6 +149,9 @@ func play(t *testing.T, f *os.File, depth int, arena *Arena, change ...func(*pla
 	}
 	for _, c := range change {
 		c(p, scsi)
+	}
+	if p.covered == nil {
+		p.covered = &[2]int64{scsi.Start, scsi.Bytes}
 	}
 	e, err := newSG(Config{FD: 3, Depth: depth, Arena: arena, SCSI: scsi}, p)
 	return e, p, err

@@ -95,6 +95,34 @@ func TestSGRangesThatAreNone(t *testing.T) {
 	assert.ErrorContains(t, err, "SCSI and SATA disks alone")
 }
 
+// A partition that was moved, or made smaller, after it was looked at: the kernel knows, and what lies there now is not touched.
+func TestSGStaysInWhatTheBlockNodeCovers(t *testing.T) {
+	const size = testBlock * testBlocks
+	f, _ := directFile(t, os.O_RDWR)
+	arena, err := NewArena(1, testBlock)
+	require.NoError(t, err)
+	defer arena.Close()
+	for what, c := range map[string]struct {
+		covered [2]int64
+		ok      bool
+	}{
+		"as it was":              {[2]int64{1 << 20, size}, true},
+		"grown at its end":       {[2]int64{1 << 20, 2 * size}, true},
+		"a part of a whole disk": {[2]int64{0, 1 << 30}, true},
+		"smaller by a sector":    {[2]int64{1 << 20, size - 512}, false},
+		"begins a sector later":  {[2]int64{1<<20 + 512, size}, false},
+		"begins earlier":         {[2]int64{1<<20 - 512, size}, false},
+		"no medium any more":     {[2]int64{0, 0}, false},
+	} {
+		_, _, err := play(t, f, 1, arena, func(p *played, _ *SCSI) { p.covered = &c.covered })
+		if c.ok {
+			assert.NoError(t, err, what)
+		} else {
+			assert.ErrorContains(t, err, "the target was bytes 1048576 to ", what)
+		}
+	}
+}
+
 // blockdev --setro stops write(2), and no command: the engine must.
 func TestSGKeepsADeviceReadOnly(t *testing.T) {
 	f, _ := directFile(t, os.O_RDWR)
