@@ -278,7 +278,11 @@ func verified(p phase) string {
 	if _, writes := p.spec.PhaseReads(p.result.Phase); !p.spec.Verify || !writes {
 		return ""
 	}
-	return results.Verified.With(megabytes(p.result.Verified) + " MB")
+	text := megabytes(p.result.Verified) + " MB"
+	if in := p.result.VerifiedInMemory; in > 0 {
+		text += fmt.Sprintf(", %s MB of it by the page cache, from which it could not be dropped", megabytes(in))
+	}
+	return results.Verified.With(text)
 }
 
 // repeated says that a phase was too short to time, and so was timed several times.

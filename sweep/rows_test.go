@@ -88,6 +88,8 @@ func TestWhatStayedInThePageCache(t *testing.T) {
 func TestTheRowOfAVerifiedPhase(t *testing.T) {
 	p := phase{spec: specOf(t, "dd", map[string]string{"mode": "write-read", "verify": "true"}), result: workload.Result{Phase: "write", Verified: 12_300_000}}
 	assert.Equal(t, "verified: 12.3 MB", verified(p))
+	p.result.VerifiedInMemory = 4_000_000
+	assert.Equal(t, "verified: 12.3 MB, 4 MB of it by the page cache, from which it could not be dropped", verified(p))
 	p.result.Phase = "read"
 	assert.Empty(t, verified(p))
 	p.result.Phase, p.spec.Verify = "write", false

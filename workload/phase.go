@@ -34,6 +34,7 @@ type phase struct {
 	first, last []int64 // by group: from the start to the first and the last lane done, summed over the passes
 	resident    int64
 	verified    int64 // bytes read back and compared
+	inMemory    int64 // of these, bytes that stayed in the page cache
 }
 
 // A phase that goes once through is repeated until it was timed for so long, at most so often, and no more is begun after so long. Starting the threads, the one
@@ -259,7 +260,7 @@ func (p *phase) results() []Result {
 			r.Resident = p.resident
 		}
 		if _, writes := p.spec.PhaseReads(r.Phase); writes {
-			r.Verified = p.verified
+			r.Verified, r.VerifiedInMemory = p.verified, min(p.inMemory, p.verified)
 		}
 		// The process does nothing else, and kernel threads that work for it (io_uring's) are counted.
 		// Of groups, each gets its threads' share.

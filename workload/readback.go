@@ -75,9 +75,11 @@ func (p *phase) filesToReadBack(g *ledger) (files []*os.File, err error) {
 			if p.spec.Direct {
 				continue
 			}
-			if _, err := p.target.forget(name); err != nil {
+			left, err := p.target.forget(name)
+			if err != nil {
 				return files, err
 			}
+			p.inMemory += left
 		}
 	}
 	return files, nil

@@ -58,6 +58,7 @@ type Result struct {
 	OverLimit             bool    // the kernel refused the record for being larger than the device takes: no error (Err is empty), Errno is how it said so, and there is no rate
 	PerThreadBytes        []int64 `json:",omitempty"`
 	Verified              int64   // bytes read back after the window and found as they were written
+	VerifiedInMemory      int64   // of these, bytes that stayed in the page cache, so that no drive had to give them
 	Corrupt               bool    // Err is that they were not
 	Resident              int64   // bytes that were still in the page cache when a buffered read began, over all passes
 }

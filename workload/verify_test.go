@@ -501,6 +501,27 @@ func TestVerifyOnlyWhatIsWritten(t *testing.T) {
 	assert.Equal(t, 2*s.Runtime, d)
 }
 
+// Where the page cache cannot be dropped it is memory that answers, and no drive: what is read back out of it proves less, and is told.
+func TestVerifyOutOfThePageCacheIsTold(t *testing.T) {
+	target := fileTarget(t, 8<<20)
+	mapped, err := unix.Mmap(int(target.File.Fd()), 0, 1<<20, unix.PROT_READ, unix.MAP_SHARED) // somebody else has it mapped
+	require.NoError(t, err)
+	touched := 0
+	for i := 0; i < len(mapped); i += 4096 {
+		touched += int(mapped[i])
+	}
+	require.Positive(t, touched)
+	s := spec(t, "io", "mode=write", "engine=psync", "runtime=0", "direct=false", "verify=true", "block_size=64k")
+	r := ok(t, ask(s, target, "run"))[0]
+	passes := int64(len(r.Windows()))
+	assert.Equal(t, passes*8<<20, r.Verified)
+	assert.GreaterOrEqual(t, r.VerifiedInMemory, passes<<20)
+	assert.Less(t, r.VerifiedInMemory, passes*8<<20)
+	require.NoError(t, unix.Munmap(mapped))
+	r = ok(t, ask(s, target, "run"))[0]
+	assert.Zero(t, r.VerifiedInMemory)
+}
+
 // Through a loop device: the bit flips in the file that is under it.
 func TestVerifyThroughALoopDevice(t *testing.T) {
 	under := filepath.Join(t.TempDir(), "under")
