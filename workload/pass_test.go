@@ -23,11 +23,13 @@ func aPass(r Result) Result {
 
 // A phase that is too short to time is repeated: only time in its passes counts, and all that they did.
 func TestAPhaseTooShortIsRepeated(t *testing.T) {
-	for _, typ := range []string{"io", "dd"} {
+	for name, set := range map[string]func(s *Spec){"dd": func(*Spec) {}, "io": func(s *Spec) { s.Threads = 2 }, "io shared": func(s *Spec) { s.Threads, s.Regions = 3, 1 }} {
+		typ, _, _ := strings.Cut(name, " ")
 		s := spec(t, typ, "mode=write", "size=512k", "block_size=4k", "direct=false")
 		if typ == "io" {
-			s.Runtime, s.Engine, s.Threads = 0, "psync", 2
+			s.Runtime, s.Engine = 0, "psync"
 		}
+		set(&s)
 		device, _ := inMemory(t, 4096)
 		target := folderOf(t, device)
 		require.Empty(t, ask(s, target, "prepare").Err)
@@ -54,9 +56,10 @@ func TestAPhaseTooShortIsRepeated(t *testing.T) {
 
 func TestAPhaseLongEnoughIsNotRepeated(t *testing.T) {
 	target := fileTarget(t, 1<<20)
-	r := ok(t, ask(spec(t, "io", "engine=null", "runtime=10ms"), target, "run"))[0]
+	memory, dio := inMemory(t, 1<<20)
+	r := ok(t, ask(spec(t, "io", "engine=psync", "runtime=90ms", "direct="+dio), memory, "run"))[0]
 	assert.Empty(t, r.Passes, "a runtime is what was asked for")
-	assert.Equal(t, 0.01, r.Seconds())
+	assert.Equal(t, 0.09, r.Seconds())
 
 	s := spec(t, "io", "engine=psync", "runtime=0", "direct=false", "block_size=64k")
 	p := ioPhase(s, target, 1)

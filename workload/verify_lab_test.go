@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"qdsweep/workload/ioengine"
 )
 
 // mapping puts a device-mapper table over 16 MiB of a drive, and gives it as a target with a function that changes the table.
@@ -46,9 +48,12 @@ func TestLabDelayVerifyFindsALyingDrive(t *testing.T) {
 	}
 	const honest = "linear %s 0"
 	target, change := mapping(t, drive, honest)
-	under, err := os.OpenFile("/dev/"+drive, os.O_RDWR|unix.O_SYNC, 0)
+	under, err := os.OpenFile("/dev/"+drive, os.O_RDWR|unix.O_DIRECT, 0) // its page cache is another one than the mapping's
 	require.NoError(t, err)
 	defer under.Close()
+	arena, err := ioengine.NewArena(1, sector)
+	require.NoError(t, err)
+	defer arena.Close()
 	for _, direct := range []string{"true", "false"} {
 		s := spec(t, "io", "mode=write", "size=2m", "block_size=64k", "engine=io_uring", "iodepth=8", "runtime=0", "verify=true", "direct="+direct)
 		lie := func(do func()) Result {
@@ -62,8 +67,11 @@ func TestLabDelayVerifyFindsALyingDrive(t *testing.T) {
 		const where = 1<<20 + 77
 		r = lie(func() {
 			require.NoError(t, unix.Fsync(int(target.File.Fd()))) // what is in the page cache of the mapping, if anything
-			b := at(t, under, where, 1)
-			_, err := under.WriteAt([]byte{b[0] ^ 2}, where)
+			b := arena.Buffer(0)
+			_, err := under.ReadAt(b, where/sector*sector)
+			require.NoError(t, err)
+			b[where%sector] ^= 2
+			_, err = under.WriteAt(b, where/sector*sector)
 			require.NoError(t, err)
 		})
 		t.Log(r.Err)
