@@ -292,7 +292,11 @@ func repeated(r workload.Result) string {
 		return ""
 	}
 	each := time.Duration(r.Seconds() / float64(n) * float64(time.Second))
-	return results.Repeated.With(fmt.Sprintf("%d passes of %s: one is too short to time", n, each.Round(each/100+1)))
+	digit := time.Duration(1)
+	for digit*100 <= each {
+		digit *= 10
+	}
+	return results.Repeated.With(fmt.Sprintf("%d passes of %s: one is too short to time", n, each.Round(digit)))
 }
 
 // megabytes has three digits, and no exponent.
