@@ -1,0 +1,93 @@
+//go:build lab
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qdsweep/sweep/results"
+	"qdsweep/workload"
+)
+
+// TestLabSataBonnie: all twelve phases on a file system on a drive, each a row that is ok, with a figure; what read, read from the drive. Whoever dies
+// among thousands of files, they go.
+func TestLabSataBonnie(t *testing.T) {
+	l := newLab(t)
+	disk := l.sata(3)
+	const dir = "/tmp/bonnie"
+	l.shell("mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/%s && mkdir -p %s && mount /dev/%s %s", disk, dir, disk, dir)
+	defer l.shell("umount %s && dd if=/dev/zero of=/dev/%s bs=1M count=1 2>/dev/null", dir, disk)
+	before := l.settings(disk)
+	profile := l.write("b.yaml", `version: 1
+name: bonnie
+matrix: {queue_depth: [1, 31]}
+repeats: 1
+settle: 100ms
+workloads: [{name: b, type: bonnie, size: 8m, chunk: 8k, seeks: 200, seekers: 4, files: 1, file_size_max: 2000, directories: 4}]
+`)
+	out := l.path("out")
+	s := l.run("run", profile, "--directory", dir, "--out", out)
+	require.Equal(t, 0, s.code)
+	assert.NotContains(t, s.out, "+++")
+	assert.Equal(t, before, l.settings(disk))
+	rows := l.rows(out)
+	require.Len(t, rows, 24)
+	for i, r := range rows {
+		assert.Equal(t, workload.BonniePhases()[i%12], r.Phase)
+		assert.Equal(t, results.OK, r.Status, "%s: %s", r.Phase, r.Reason)
+		assert.Positive(t, num(t, r.IOPS), r.Phase)
+		assert.Positive(t, num(t, r.CPUSysS)+num(t, r.CPUUserS), r.Phase)
+		if i%12 < 5 {
+			assert.Positive(t, num(t, r.MBPerS), r.Phase)
+			assert.NotContains(t, r.Reason, "cached", r.Phase)
+		}
+		assert.LessOrEqual(t, num(t, r.ObservedDepthMax), float64(atoi(t, r.QueueDepth)), r.Phase)
+	}
+	l.nothingIn(dir)
+
+	log, err := os.ReadFile(filepath.Join(out, "log.jsonl"))
+	require.NoError(t, err)
+	assert.Contains(t, string(log), `"phase":"b: ran_delete"`, "which phase it is in is told")
+
+	many := l.write("m.yaml", `version: 1
+name: many
+matrix: {queue_depth: [4]}
+repeats: 1
+settle: 0s
+workloads: [{name: b, type: bonnie, phases: [seq_create, ran_create], size: 1m, files: 16, file_size_max: 16, directories: 16}]
+`)
+	for _, c := range []struct {
+		signal syscall.Signal
+		code   int
+	}{{syscall.SIGKILL, 137}, {syscall.SIGINT, 130}} {
+		cmd := l.command("run", many, "--directory", dir, "--out", l.path(c.signal.String()))
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		require.NoError(t, cmd.Start())
+		l.eventually(60*time.Second*timeScale, "many files", func() bool {
+			files, _ := filepath.Glob(dir + "/qdsweep-*/b.1/000003/*")
+			return len(files) > 100
+		})
+		require.NoError(t, cmd.Process.Signal(c.signal))
+		assert.Equal(t, c.code, exitCode(cmd.Wait()), errs.String())
+		l.eventually(60*time.Second*timeScale, "put back", l.journalEmpty)
+		assert.Equal(t, before, l.settings(disk))
+		l.nothingIn(dir)
+	}
+}
+
+// nothingIn asserts that of our own folder nothing is left.
+func (l *lab) nothingIn(dir string) {
+	l.Helper()
+	left, err := filepath.Glob(dir + "/qdsweep-*")
+	require.NoError(l, err)
+	assert.Empty(l, left)
+}
