@@ -60,7 +60,7 @@ fuzz-short: go
 	.ci/fuzz 10s
 
 bench: build lab-tools ## the engines against fio, a run's own overhead (in the lab, too), plans, rows; into docs/benchmarks.md
-	@.ci/install fio
+	@.ci/install fio bonnie++
 	mkdir -p .cache
 	{
 		go test -run '^$$' -bench '$(BENCH)' -timeout 1h ./workload/... ./sweep/...

@@ -99,7 +99,7 @@ func bonniePlaces(t testing.TB) []bonniePlace {
 	if loop.path, err = loopFileSystem(t, int64(loop.mb)*3/2<<20); err != nil {
 		loop.why = err.Error()
 	}
-	return []bonniePlace{loop, {name: "the file system of /var/tmp", path: disk, mb: setting(t, "QDSWEEP_BENCH_BONNIE", 1024)}}
+	return []bonniePlace{loop, {name: "the file system of /var/tmp", path: disk, mb: setting(t, "QDSWEEP_BENCH_BONNIE", 2048)}}
 }
 
 func loopFileSystem(t testing.TB, size int64) (string, error) {
