@@ -11,7 +11,7 @@ import (
 
 func TestShippedProfiles(t *testing.T) {
 	assert.Equal(t, []string{
-		"depth-ladder", "iodepth-ladder", "max-sectors", "max-sectors-2007", "ncq-on-off", "quick", "sgpdd-2008", "threads-2007", "wcache-tagging-1999",
+		"bonnie-2007", "depth-ladder", "iodepth-ladder", "max-sectors", "max-sectors-2007", "ncq-on-off", "quick", "sgpdd-2008", "tagged-depth-1999", "threads-2007", "wcache-tagging-1999",
 	}, profiles.Names())
 	list, err := profiles.List()
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package sweep
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -40,6 +41,9 @@ func resolveOne(h sysfs.Host, device, directory string) (sysfs.Stack, []sysfs.Re
 	const fix = "qdsweep devices     lists what there is"
 	if directory != "" {
 		stack, err := h.ResolveDirectory(directory)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s: there is no such directory", directory)
+		}
 		if err != nil {
 			return stack, []sysfs.Refusal{{Reason: err.Error(), Fix: "give a directory on a disk that can be driven (--directory)"}}
 		}
@@ -133,6 +137,11 @@ func (p *Profile) resolveArrays(h sysfs.Host) (targets []*Target, refusals []sys
 			continue
 		}
 		stack, refused := resolveOne(h, a.Device, a.Directory)
+		if a.Directory != "" {
+			for i := range refused { // no flag can give another one
+				refused[i].Fix = "name a directory in arrays on the array of that level, mounted"
+			}
+		}
 		if len(refused) == 0 {
 			refused = notOfLevel(h, stack, level)
 		}

@@ -16,16 +16,23 @@ import (
 
 // published are the profiles of published experiments, with what a user puts in for a target, and the consents that needs.
 func published() map[string]struct {
+	edit  []string // of the shipped text: old, new
 	over  Overrides
 	erase []string
 	cells int // at the published scale
 } {
 	type user = struct {
+		edit  []string
 		over  Overrides
 		erase []string
 		cells int
 	}
 	return map[string]user{
+		"bonnie-2007": {cells: 6},
+		"tagged-depth-1999": {
+			edit:  []string{"/dev/disk/by-id/ata-EXAMPLE-1", "/dev/sda", "/dev/disk/by-id/ata-EXAMPLE-2", "/dev/sdb"},
+			erase: []string{"/dev/sda", "/dev/sdb"}, cells: 2*7 - 1,
+		},
 		"max-sectors-2007":    {over: Overrides{Directory: "/mnt/disk"}, cells: 5},
 		"sgpdd-2008":          {over: Overrides{Device: "sda"}, erase: []string{"sda"}, cells: 2 * 4 * (4 + 3 + 2 + 1)},
 		"threads-2007":        {over: Overrides{Device: "sda"}, erase: []string{"sda"}, cells: 3 * (3 + 3*3)},
@@ -50,6 +57,7 @@ func publishedMachine(t *testing.T) *systest.Machine {
 	m.MD("md5", "raid5", last...)
 	m.MD("md10", "raid10", first...)
 	m.Mount("sdg", "/mnt/disk", "ext4")
+	m.Set("/proc/meminfo", "MemTotal: 131072 kB\n") // as the machine of 1999 had
 	m.Mount("md5", "/mnt/raid5", "ext4")
 	m.Mount("md10", "/mnt/raid10", "ext4")
 	return m
@@ -67,9 +75,12 @@ func TestPublishedProfilesPlan(t *testing.T) {
 			assert.Nil(t, p.Small, "%s is not tested as a published experiment", name)
 			continue
 		}
+		page := "docs/experiments/" + name + ".md"
+		assert.FileExists(t, "../"+page)
+		assert.Contains(t, string(text), page)
 		for _, scale := range []string{"", SmallScale} {
 			t.Run(strings.TrimSuffix(name+"-"+scale, "-"), func(t *testing.T) {
-				p := read(t, string(text))
+				p := read(t, strings.NewReplacer(user.edit...).Replace(string(text)))
 				assert.Equal(t, name, p.Name)
 				assert.Empty(t, p.Warnings)
 				assert.True(t, p.SeedGiven, "two that run it run the same order")
@@ -90,12 +101,15 @@ func TestPublishedProfilesPlan(t *testing.T) {
 				replanned, err := NewPlan(t.Context(), again, m.Host(), options)
 				require.NoError(t, err)
 				assert.Equal(t, runIDs(plan.Profile), runIDs(replanned.Profile))
+				for _, w := range plan.Warnings {
+					assert.NotContains(t, w, "page cache", "with the memory of then the sizes were enough")
+				}
 				whole, _ := plan.Estimate()
 				if scale == "" {
 					assert.Equal(t, user.cells*p.Repeats, plan.Count())
 					assert.Greater(t, whole, 5*time.Minute, "the published scale")
 				} else {
-					assert.Less(t, whole, time.Minute)
+					assert.Less(t, whole, 4*time.Minute, "of which making file systems on 400 GB is the most")
 					assert.Equal(t, name+"-small", p.Name)
 				}
 				t.Logf("%d runs, %v; %s", plan.Count(), whole.Round(time.Second), strings.Join(plan.Warnings, "; "))

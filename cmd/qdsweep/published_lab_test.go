@@ -20,7 +20,7 @@ import (
 // published is one published experiment at small scale in the guest: what is typed in addition, and the rows that must come of it.
 type published struct {
 	name    string
-	edit    []string // of the shipped text: the target, and nothing else
+	edit    []string // of the shipped text: the target, and nothing else; nil: it is run as it is shipped
 	args    []string
 	planned int
 	phases  []string
@@ -98,6 +98,10 @@ func TestLabSataPublishedExperiments(t *testing.T) {
 	disk := "/dev/" + disks[0]
 	driven := []string{"--device", disk, "--erase", "serial:QDLAB-SATA-1"}
 	l.onArrays(disks, func() {
+		l.small(published{name: "bonnie-2007", planned: 6, phases: []string{
+			"bonnie putc", "bonnie write", "bonnie rewrite", "bonnie getc", "bonnie read", "bonnie seeks", "bonnie seq_create", "bonnie seq_stat",
+			"bonnie seq_delete", "bonnie ran_create", "bonnie ran_stat", "bonnie ran_delete",
+		}})
 		rows := l.small(published{name: "max-sectors-2007", args: []string{"--directory", "/mnt/raid5", "--allow", "shared-disk"}, planned: 2, phases: []string{"dd write"}})
 		for _, r := range rows {
 			assert.LessOrEqual(t, num(t, r.ObservedRequestKB), float64(atoi(t, r.MaxSectorsKBEffective)), "%s: the requests of the members are what was set", r.Run)
@@ -109,6 +113,12 @@ func TestLabSataPublishedExperiments(t *testing.T) {
 	}})
 	l.small(published{name: "wcache-tagging-1999", args: driven, planned: 8, phases: []string{"dd write"}})
 	l.small(published{name: "sgpdd-2008", args: driven, planned: 8, phases: []string{"write write", "read read"}})
+	l.small(published{
+		name: "tagged-depth-1999", edit: []string{"/dev/disk/by-id/ata-EXAMPLE-1", disk, "/dev/disk/by-id/ata-EXAMPLE-2", "/dev/" + disks[1]}, args: erase(1, 2), planned: 4,
+		phases: []string{
+			"bonnie putc", "bonnie write", "bonnie rewrite", "bonnie getc", "bonnie read", "bonnie seeks", "dd write", "dd read", "dd remove",
+		},
+	})
 	t.Logf("all took %v", time.Since(began).Round(time.Second))
 	assert.Equal(t, before, l.allSettings(disks))
 	l.noArray(disks)
