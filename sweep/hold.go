@@ -246,6 +246,7 @@ func (s *Sweep) letGo(h *hold) error {
 		}
 		h.dir = nil
 	}
+	s.landed(h, claimPatience)
 	if h.node != nil {
 		// The last close of a device writes what is dirty. One that does not answer must not keep us.
 		_ = bounded(context.Background(), claimPatience, h.node.Close)

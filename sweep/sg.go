@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,6 +105,17 @@ func (t *throughPass) close() {
 		t.node.Close()
 	}
 	*t = throughPass{}
+}
+
+// landed waits until the disk has carried out what was sent to its sg node: commands outlive the process that sent them, as a killed worker's do, and none
+// of ours shall write once the claim was given up.
+func (s *Sweep) landed(h *hold, limit time.Duration) {
+	if h.pass.node == nil {
+		return
+	}
+	if err := s.drained(context.Background(), h, limit); err != nil {
+		s.note("%s: commands of ours may still be on their way to it (%v); leave it alone until device/device_busy is 0", h.stack.Target, err)
+	}
 }
 
 // overTheLimit is the reason of a phase whose record the kernel refused.

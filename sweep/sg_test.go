@@ -1,8 +1,10 @@
 package sweep
 
 import (
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -144,4 +146,43 @@ func TestRestCountsWhatTheStatisticsDoNot(t *testing.T) {
 	require.NoError(t, h.watchMembers(b.host))
 	defer closeProbes(h.probes)
 	assert.Equal(t, 3, h.counters().inFlight)
+}
+
+// Commands on the sg node outlive the worker that sent them: no write of ours comes after the claim was given up.
+func TestTheClaimIsHeldUntilWhatWasSentHasLanded(t *testing.T) {
+	b := newBench(t, "{queue_depth: [4]}", drives("sda")...)
+	stack, err := b.host.Resolve("sda")
+	require.NoError(t, err)
+	var notes []string
+	s := &Sweep{host: b.host}
+	s.opt.Observe = func(e Event) { notes = append(notes, e.Text) }
+	begin := func(busy string) *hold {
+		b.machine.Set("/sys/block/sda/device/device_busy", busy+"\n")
+		h := &hold{target: &Target{Stack: stack}, stack: stack}
+		require.NoError(t, h.watchMembers(b.host))
+		h.node, err = os.Open(os.DevNull)
+		require.NoError(t, err)
+		h.pass.node, err = os.Open(os.DevNull)
+		require.NoError(t, err)
+		return h
+	}
+	h := begin("3")
+	node := h.node
+	landed := make(chan error, 1)
+	time.AfterFunc(200*time.Millisecond, func() {
+		_, err := node.Stat()
+		landed <- err
+		b.machine.Set("/sys/block/sda/device/device_busy", "0\n")
+	})
+	require.NoError(t, s.letGo(h))
+	assert.NoError(t, <-landed, "it was still claimed")
+	assert.Empty(t, notes)
+
+	h = begin("3")
+	s.landed(h, 50*time.Millisecond)
+	require.Len(t, notes, 1)
+	assert.Contains(t, notes[0], "commands of ours may still be on their way to it")
+	closeProbes(h.probes)
+	h.node.Close()
+	h.pass.close()
 }
