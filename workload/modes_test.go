@@ -255,6 +255,7 @@ func TestDirectMeansDirect(t *testing.T) {
 		if err := unix.Mount(device, dir, "ext4", 0, options); err != nil {
 			t.Skipf("no mount here: %v", err)
 		}
+		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // where the test ends before it does so itself
 		folder, err := os.Open(dir)
 		require.NoError(t, err)
 		s := spec(t, "io", "mode=randwrite", "size=1m", "engine=psync", "runtime=0")
