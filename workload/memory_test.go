@@ -72,7 +72,11 @@ func TestAWorkerDoesNotGrow(t *testing.T) {
 		work(512 << 10)
 		once := work(512 << 10)
 		often := work(5 << 20)
-		assert.LessOrEqual(t, often, once+1024, "KiB after 2048 operations and after 20480 (null: a hundred times these)")
+		slack := 1024
+		if engine != "null" { // it is repeated until it is timed, as often as the machine has it: what passes leave is not collected in between
+			slack = 3072
+		}
+		assert.LessOrEqual(t, often, once+slack, "KiB after 2048 operations and after 20480 (null: a hundred times these)")
 	})
 }
 
