@@ -110,8 +110,8 @@ func TestASpareIsNotObserved(t *testing.T) {
 // Somebody who was at the members before one workload says nothing of the others.
 func TestNotAtRestBeforeOneOfTheWorkloads(t *testing.T) {
 	b := newBench(t, "{queue_depth: [4]}", drives("sda")...)
-	b.profile += "  - {name: r2, type: io, mode: randread, engine: psync, runtime: 50ms, size: 1m}\n" +
-		"  - {name: r3, type: io, mode: randread, engine: psync, runtime: 50ms, size: 1m}\n"
+	b.profile += "  - {name: r2, type: io, mode: randread, engine: psync, runtime: 150ms, size: 1m}\n" +
+		"  - {name: r3, type: io, mode: randread, engine: psync, runtime: 150ms, size: 1m}\n"
 	b.restless = time.Millisecond
 	stat := func(inFlight int) {
 		b.machine.Set("/sys/block/sda/stat", fmt.Sprintf("0 0 0 0 0 0 0 0 %d 0 0\n", inFlight))
@@ -209,7 +209,7 @@ func TestASignIsOfItsWorkload(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "{queue_depth: [4]}", drives("sda")...)
-			line := "  - {name: r, type: io, mode: randread, engine: psync, runtime: 50ms, size: 1m}\n"
+			line := "  - {name: r, type: io, mode: randread, engine: psync, runtime: 150ms, size: 1m}\n"
 			b.profile = strings.Replace(b.profile, line, strings.Replace(line, "name: r", "name: a", 1)+line+strings.Replace(line, "name: r", "name: z", 1), 1)
 			b.observe = once(working(1), func() { c.happens(b.machine) })
 			_, rows := b.run()

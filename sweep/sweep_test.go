@@ -68,7 +68,7 @@ func newBench(t *testing.T, matrix string, parts ...systest.Part) *bench {
 	b := &bench{T: t, machine: m, host: m.Host(), state: filepath.Join(t.TempDir(), "state"), out: filepath.Join(t.TempDir(), "out"),
 		allow: map[string]bool{"volatile-state": true}}
 	b.profile = "version: 1\nname: bench\ntarget: {device: sda}\nmatrix: " + matrix + "\nrepeats: 1\nsettle: 0s\norder: sequential\n" +
-		"workloads:\n  - {name: r, type: io, mode: randread, engine: psync, runtime: 50ms, size: 1m}\n"
+		"workloads:\n  - {name: r, type: io, mode: randread, engine: psync, runtime: 150ms, size: 1m}\n"
 	return b
 }
 
