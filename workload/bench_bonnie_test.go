@@ -42,6 +42,7 @@ func compared() map[string]int { return map[string]int{"write": 11, "rewrite": 1
 //
 //	QDSWEEP_BENCH_DIRECTORY  a directory instead of the places below
 //	QDSWEEP_BENCH_BONNIE     megabytes of the file
+//	QDSWEEP_BENCH_PLACE      one of loop, disk
 //	QDSWEEP_BENCH_PAIRS      pairs
 func BenchmarkAgainstBonnie(t *testing.B) {
 	program, err := exec.LookPath("bonnie++")
@@ -52,6 +53,9 @@ func BenchmarkAgainstBonnie(t *testing.B) {
 	worker, _ := startWorker(t, "worker", os.Stderr)
 	fmt.Printf("\n<!-- bench bonnie -->\n%s\n", machine(t))
 	for _, p := range bonniePlaces(t) {
+		if !strings.HasPrefix(p.name, os.Getenv("QDSWEEP_BENCH_PLACE")) {
+			continue
+		}
 		if p.why != "" {
 			fmt.Printf("\n%s: not here (%s)\n", p.name, p.why)
 			continue
@@ -95,11 +99,11 @@ func bonniePlaces(t testing.TB) []bonniePlace {
 	disk, err := os.MkdirTemp("/var/tmp", "qdsweep-bench-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(disk) })
-	loop := bonniePlace{name: "ext4 on a loop device on a file in /dev/shm", mb: setting(t, "QDSWEEP_BENCH_BONNIE", 2048)}
+	loop := bonniePlace{name: "loop: ext4 on a loop device on a file in /dev/shm", mb: setting(t, "QDSWEEP_BENCH_BONNIE", 2048)}
 	if loop.path, err = loopFileSystem(t, int64(loop.mb)*3/2<<20); err != nil {
 		loop.why = err.Error()
 	}
-	return []bonniePlace{loop, {name: "the file system of /var/tmp", path: disk, mb: setting(t, "QDSWEEP_BENCH_BONNIE", 2048)}}
+	return []bonniePlace{loop, {name: "disk: the file system of /var/tmp", path: disk, mb: setting(t, "QDSWEEP_BENCH_BONNIE", 2048)}}
 }
 
 func loopFileSystem(t testing.TB, size int64) (string, error) {
