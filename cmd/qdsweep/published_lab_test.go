@@ -103,7 +103,7 @@ func TestLabSataPublishedExperiments(t *testing.T) {
 	disk := "/dev/" + disks[0]
 	driven := []string{"--device", disk, "--erase", "serial:QDLAB-SATA-1"}
 	l.onArrays(disks, func() {
-		l.small(published{name: "bonnie-2007", planned: 6, phases: []string{
+		l.small(published{name: "bonnie-2007", planned: 3, phases: []string{
 			"bonnie putc", "bonnie write", "bonnie rewrite", "bonnie getc", "bonnie read", "bonnie seeks", "bonnie seq_create", "bonnie seq_stat",
 			"bonnie seq_delete", "bonnie ran_create", "bonnie ran_stat", "bonnie ran_delete",
 		}})
