@@ -63,7 +63,7 @@ type lane struct {
 	finished          int64 // when all was done, the final fsync included
 	busy              int64 // from the starts of the passes to their ends, ns
 	err               *failure
-	cpu               int64 // of this thread, ns
+	cpu               cpuTime // of this thread
 }
 
 // flight is what is in flight in a slot.
@@ -147,8 +147,7 @@ func (l *lane) close() {
 // run keeps the depth busy until the window ends or the walk does, then waits for what is in flight.
 // Only what completes inside the window counts: what began before it does, what ends after it does not.
 func (l *lane) run(w Window, stop *atomic.Bool) {
-	var begin unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_THREAD, &begin)
+	begin := cpuTimeOf(unix.RUSAGE_THREAD)
 	if l.work != nil {
 		l.work(stop)
 	} else {
@@ -160,9 +159,7 @@ func (l *lane) run(w Window, stop *atomic.Bool) {
 		}
 	}
 	l.finished = nanotime()
-	var end unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_THREAD, &end)
-	l.cpu += end.Utime.Nano() + end.Stime.Nano() - begin.Utime.Nano() - begin.Stime.Nano()
+	l.cpu = l.cpu.plus(cpuTimeOf(unix.RUSAGE_THREAD).minus(begin))
 	if l.err != nil {
 		stop.Store(true)
 	}

@@ -214,3 +214,12 @@ func TestEachPassBeginsWithTheDrivesCacheWritten(t *testing.T) {
 		assert.GreaterOrEqual(t, flushes()-before, int64(n-1), typ)
 	}
 }
+
+// The CPU time of a phase is its threads': what it takes to get them to start, pass by pass, is in no window and so in no CPU time.
+func TestCPUOfShortPassesIsNoMoreThanTheThreadsHad(t *testing.T) {
+	memory, dio := inMemory(t, 64<<10)
+	r := ok(t, ask(spec(t, "io", "mode=read", "engine=psync", "runtime=0", "block_size=4k", "direct="+dio), memory, "run"))[0]
+	require.Greater(t, len(r.Passes), 10)
+	assert.LessOrEqual(t, r.CPUUserS+r.CPUSysS, r.Seconds()*1.05, "one thread, in %d passes", len(r.Passes))
+	assert.Positive(t, r.CPUUserS+r.CPUSysS)
+}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"golang.org/x/sys/unix"
 )
 
 // phase is lanes that start together and are timed by one window. Readers and writers that are told
@@ -136,7 +135,7 @@ func (p *phase) pass() (Window, cpuTime, error) {
 	done := make(chan struct{})
 	go func() { work.Wait(); close(done) }()
 
-	before := processTime()
+	before, earlier := processTime(), p.ofThreads()
 	now := nanotime()
 	w := Window{Start: now + int64(p.warmup), End: noTime}
 	if p.runtime > 0 {
@@ -161,8 +160,11 @@ func (p *phase) pass() (Window, cpuTime, error) {
 		for _, l := range p.lanes {
 			w.End = max(w.End, l.finished)
 		}
+		if p.lanes[0].engine != "io_uring" { // nobody works for the threads, and getting them to start and end is none of it
+			return w, p.ofThreads().minus(earlier), nil
+		}
 	}
-	return w, cpuTime{after.user - before.user, after.system - before.system}, nil
+	return w, after.minus(before), nil
 }
 
 // add counts a pass in.
@@ -171,8 +173,7 @@ func (p *phase) add(w Window, cpu cpuTime) {
 		p.first, p.last = make([]int64, len(p.names)), make([]int64, len(p.names))
 	}
 	p.passes = append(p.passes, w)
-	p.cpu.user += cpu.user
-	p.cpu.system += cpu.system
+	p.cpu = p.cpu.plus(cpu)
 	for i := range p.names {
 		firstDone, lastDone := int64(math.MaxInt64), w.Start
 		for _, l := range p.lanes {
@@ -222,7 +223,7 @@ func (p *phase) results() []Result {
 	results := p.blank()
 	var all int64
 	for _, l := range p.lanes {
-		all += l.cpu
+		all += l.cpu.sum()
 	}
 	for i := range results {
 		r := &results[i]
@@ -241,7 +242,7 @@ func (p *phase) results() []Result {
 			r.PerThreadBytes = append(r.PerThreadBytes, l.bytes)
 			latency.Merge(l.latency)
 			waited += l.waited
-			share += l.cpu
+			share += l.cpu.sum()
 			if l.busy > 0 {
 				slowest = min(slowest, float64(l.bytes)/time.Duration(l.busy).Seconds())
 			}
@@ -364,15 +365,12 @@ func summary(h *hdrhistogram.Histogram, waited int64) Latency {
 	}
 }
 
-type cpuTime struct{ user, system time.Duration }
-
-// processTime is the CPU time of this process up to now.
-func processTime() cpuTime {
-	var r unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
-		return cpuTime{}
+// ofThreads is the CPU time of the lanes' own threads up to now, as of the last pass that they ended.
+func (p *phase) ofThreads() (t cpuTime) {
+	for _, l := range p.lanes {
+		t = t.plus(l.cpu)
 	}
-	return cpuTime{time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano())}
+	return t
 }
 
 // quiet keeps the Go runtime out of the measurement: no collection begins while lanes run (they allocate
