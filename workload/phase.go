@@ -289,7 +289,7 @@ func (p *phase) blank() []Result {
 
 // failed is the result of a phase that could not begin.
 func (p *phase) failed(err error) []Result {
-	f := failureOf(err)
+	f := p.told(failureOf(err))
 	results := p.blank()
 	now := nanotime()
 	for i := range results {

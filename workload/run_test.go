@@ -313,6 +313,16 @@ func TestADeviceThatShrankToNothingIsLost(t *testing.T) {
 	}
 }
 
+// A drive that was pulled before the phase began is lost as well.
+func TestADeviceThatOpensNoMoreIsLost(t *testing.T) {
+	p := ioPhase(spec(t, "io", "engine=null"), Target{Bytes: 1 << 20, Name: "/dev/sdx"}, 1)
+	for errno, lost := range map[syscall.Errno]bool{syscall.ENXIO: true, syscall.ENODEV: true, syscall.EACCES: false} {
+		r := p.failed(fmt.Errorf("open /dev/sdx: %w", errno))[0]
+		assert.Equal(t, lost, r.Lost)
+		assert.Equal(t, lost, strings.HasPrefix(r.Err, "device lost: open /dev/sdx: "), r.Err)
+	}
+}
+
 func TestAShortReadIsAnError(t *testing.T) {
 	target := fileTarget(t, 1<<20)
 	require.NoError(t, os.Truncate(target.File.Name(), 4096+512))

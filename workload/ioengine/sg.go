@@ -128,6 +128,9 @@ func (e *sg) insideNode() error {
 	if errno != 0 {
 		return fmt.Errorf("ask the block node where it lies on its disk: %w", errno)
 	}
+	if bytes == 0 {
+		return fmt.Errorf("the block node has no size any more: %w", unix.ENXIO)
+	}
 	if e.Start < start || e.Start+e.Bytes > start+bytes {
 		return fmt.Errorf("the target was bytes %d to %d of its disk, and its block node is now bytes %d to %d", e.Start, e.Start+e.Bytes, start, start+bytes)
 	}
