@@ -126,7 +126,13 @@ func TestLabDelayDeviceDeletedMidRun(t *testing.T) {
 			go func() {
 				underWay := func() bool { return reads(t, busy) >= before+20 }
 				if engine == "sg" { // which is not in stat
-					underWay = func() bool { return reads(t, device+"/device_busy") > 0 }
+					inARow := 0 // opening the drive sends commands, too
+					underWay = func() bool {
+						if inARow++; reads(t, device+"/device_busy") == 0 {
+							inARow = 0
+						}
+						return inARow >= 10
+					}
 				}
 				for !underWay() {
 					time.Sleep(10 * time.Millisecond)
