@@ -1,6 +1,8 @@
 package sweep
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -96,9 +98,11 @@ func TestWhatBonnieLeavesToTheCache(t *testing.T) {
 // A file system with few inodes is refused before, not met in the middle of the night.
 func TestInodesAreJudged(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mount("none", dir, "tmpfs", 0, "size=64m,nr_inodes=500"); err != nil {
-		t.Skipf("mount a file system with few inodes: %v", err)
+	err := unix.Mount("none", dir, "tmpfs", 0, "size=64m,nr_inodes=500")
+	if errors.Is(err, unix.EPERM) && os.Getenv("CI") == "" {
+		t.Skip("only root may mount a file system with few inodes")
 	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	spec := specOf(t, "bonnie", map[string]string{"size": "1m", "files": "1", "file_size_max": "16"})
 	s := &Sweep{plan: &Plan{}}

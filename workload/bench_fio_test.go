@@ -176,6 +176,9 @@ func benchFile(t testing.TB, where string) (string, error) {
 
 // loopDevice is one on a file, whose own I/O goes through the page cache, which is the file itself in /dev/shm.
 func loopDevice(t testing.TB, path string) (string, error) {
+	if err := unix.Access("/dev/loop-control", unix.R_OK|unix.W_OK); err != nil {
+		return "", fmt.Errorf("/dev/loop-control: %w", err)
+	}
 	out, err := exec.Command("losetup", "--find", "--show", path).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("losetup: %s", strings.TrimSpace(string(out)))

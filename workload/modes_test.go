@@ -205,9 +205,7 @@ func TestASlowDriveIsTimedExactly(t *testing.T) {
 // A full file system is ENOSPC, whether the kernel takes none of a write or a part of it.
 func TestAFullFileSystemIsTold(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1000k"); err != nil {
-		t.Skipf("no mount here: %v", err)
-	}
+	lacking(t, "mount a small file system", unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1000k"))
 	defer func() { assert.NoError(t, exec.Command("umount", dir).Run()) }()
 	folder, err := os.Open(dir)
 	require.NoError(t, err)
@@ -238,23 +236,17 @@ func TestAFullFileSystemIsTold(t *testing.T) {
 
 // A file system that takes O_DIRECT and goes through the page cache all the same is refused, not measured.
 func TestDirectMeansDirect(t *testing.T) {
-	if err := unix.Access("/sbin/mkfs.ext4", unix.X_OK); err != nil {
-		t.Skip("no mkfs.ext4 here")
-	}
+	lacking(t, "mkfs.ext4", unix.Access("/sbin/mkfs.ext4", unix.X_OK))
 	image := filepath.Join(t.TempDir(), "image")
 	require.NoError(t, os.WriteFile(image, nil, 0o600))
 	require.NoError(t, os.Truncate(image, 32<<20))
 	out, err := exec.Command("/sbin/mkfs.ext4", "-q", "-b", "1024", image).CombinedOutput()
 	require.NoError(t, err, string(out))
 	device, err := loopDevice(t, image)
-	if err != nil {
-		t.Skipf("no loop devices here: %v", err)
-	}
+	lacking(t, "a loop device", err)
 	for options, want := range map[string]string{"data=ordered": "", "data=journal": "takes no direct I/O on it, and would go through the page cache"} {
 		dir := t.TempDir()
-		if err := unix.Mount(device, dir, "ext4", 0, options); err != nil {
-			t.Skipf("no mount here: %v", err)
-		}
+		lacking(t, "mount ext4", unix.Mount(device, dir, "ext4", 0, options))
 		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // where the test ends before it does so itself
 		folder, err := os.Open(dir)
 		require.NoError(t, err)

@@ -185,15 +185,10 @@ func TestAWorkerWithNothingToDoInAPassIsNotTheFirstDone(t *testing.T) {
 
 // What a direct write leaves in the drive's own cache is written to the medium before the next pass, as it is before the first.
 func TestEachPassBeginsWithTheDrivesCacheWritten(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, for a loop device")
-	}
 	under := filepath.Join(t.TempDir(), "under")
 	require.NoError(t, os.WriteFile(under, make([]byte, 1<<20), 0o600))
 	device, err := loopDevice(t, under)
-	if err != nil {
-		t.Skip(err)
-	}
+	lacking(t, "a loop device", err)
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer f.Close()

@@ -43,7 +43,7 @@ func undead(t *testing.T, pid int) (release func()) {
 		_, _ = unix.Wait4(tid, nil, unix.WALL|unix.WNOHANG, nil)
 		_ = unix.PtraceDetach(tid)
 	}()
-	if err := <-seized; errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+	if err := <-seized; os.Getenv("CI") == "" && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)) {
 		t.Skipf("no process may be traced here: %v", err)
 	} else {
 		require.NoError(t, err)
