@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,4 +26,17 @@ func lacking(t *testing.T, what string, err error) {
 		t.Skipf("%s: %v", what, err)
 	}
 	require.NoError(t, err, what)
+}
+
+// onLoop is a loop device of zeros, and the file under it.
+func onLoop(t *testing.T, bytes int) (device *os.File, under string) {
+	t.Helper()
+	under = filepath.Join(t.TempDir(), "under")
+	require.NoError(t, os.WriteFile(under, make([]byte, bytes), 0o600))
+	name, err := loopDevice(t, under)
+	lacking(t, "a loop device", err)
+	device, err = os.OpenFile(name, os.O_RDWR, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { device.Close() })
+	return device, under
 }

@@ -185,13 +185,8 @@ func TestAWorkerWithNothingToDoInAPassIsNotTheFirstDone(t *testing.T) {
 
 // What a direct write leaves in the drive's own cache is written to the medium before the next pass, as it is before the first.
 func TestEachPassBeginsWithTheDrivesCacheWritten(t *testing.T) {
-	under := filepath.Join(t.TempDir(), "under")
-	require.NoError(t, os.WriteFile(under, make([]byte, 1<<20), 0o600))
-	device, err := loopDevice(t, under)
-	lacking(t, "a loop device", err)
-	f, err := os.OpenFile(device, os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer f.Close()
+	f, _ := onLoop(t, 1<<20)
+	device := f.Name()
 	flushes := func() int64 { // Documentation/block/stat.rst: the 16th
 		text, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/stat")
 		require.NoError(t, err)

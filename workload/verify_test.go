@@ -522,14 +522,8 @@ func TestVerifyOutOfThePageCacheIsTold(t *testing.T) {
 
 // Through a loop device: the bit flips in the file that is under it.
 func TestVerifyThroughALoopDevice(t *testing.T) {
-	under := filepath.Join(t.TempDir(), "under")
-	require.NoError(t, os.WriteFile(under, make([]byte, 16<<20), 0o600))
-	device, err := loopDevice(t, under)
-	lacking(t, "a loop device", err)
-	f, err := os.OpenFile(device, os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer f.Close()
-	target := Target{File: f, Name: device, Bytes: 16 << 20, LogicalBlock: 512}
+	f, under := onLoop(t, 16<<20)
+	target := Target{File: f, Name: f.Name(), Bytes: 16 << 20, LogicalBlock: 512}
 	for _, direct := range []string{"true", "false"} {
 		s := spec(t, "io", "mode=randwrite", "engine=psync", "verify=true", "runtime=0", "block_size=8k", "direct="+direct)
 		r := ok(t, reply{Results: ioPhase(s, target, 3).run()})[0]
@@ -545,7 +539,7 @@ func TestVerifyThroughALoopDevice(t *testing.T) {
 			_, err := file.WriteAt([]byte{at(t, file, where, 1)[0] ^ 1}, where)
 			require.NoError(t, err)
 		})
-		assert.Contains(t, r.Err, fmt.Sprintf("byte %d of %s is", where, device), "direct %s", direct)
+		assert.Contains(t, r.Err, fmt.Sprintf("byte %d of %s is", where, f.Name()), "direct %s", direct)
 		assert.Contains(t, r.Err, "1 bit of its sector differs")
 	}
 }

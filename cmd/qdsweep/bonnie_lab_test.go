@@ -23,8 +23,7 @@ func TestLabSataBonnie(t *testing.T) {
 	l := newLab(t)
 	disk := l.sata(3)
 	const dir = "/tmp/bonnie"
-	l.shell("mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/%s && mkdir -p %s && mount /dev/%s %s", disk, dir, disk, dir)
-	defer l.shell("umount %s && dd if=/dev/zero of=/dev/%s bs=1M count=1 2>/dev/null", dir, disk)
+	l.ext4(disk, dir)
 	before := l.settings(disk)
 	profile := l.write("b.yaml", `version: 1
 name: bonnie

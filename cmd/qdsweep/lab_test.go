@@ -94,6 +94,14 @@ func (l *lab) shell(format string, a ...any) string {
 	return strings.TrimSpace(string(out))
 }
 
+// ext4 mounts a file system on a disk, which is blank again after the test. It writes nothing by itself: what ext4 leaves to be initialised
+// after the mount would be foreign I/O.
+func (l *lab) ext4(disk, dir string) {
+	l.Helper()
+	l.shell("mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/%s && mkdir -p %s && mount /dev/%s %s", disk, dir, disk, dir)
+	l.Cleanup(func() { l.shell("umount %s && dd if=/dev/zero of=/dev/%s bs=1M count=1 2>/dev/null", dir, disk) })
+}
+
 // rows are the whole runs' rows of an output folder.
 func (l *lab) rows(out string) []results.Row {
 	l.Helper()

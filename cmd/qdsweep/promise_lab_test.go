@@ -25,8 +25,7 @@ func TestLabSataFolderIsGone(t *testing.T) {
 	l := newLab(t)
 	disk := l.sata(3)
 	const dir = "/tmp/promise"
-	l.shell("mkfs.ext4 -q -F /dev/%s && mkdir -p %s && mount /dev/%s %s", disk, dir, disk, dir)
-	defer l.shell("umount %s && dd if=/dev/zero of=/dev/%s bs=1M count=1 2>/dev/null", dir, disk)
+	l.ext4(disk, dir)
 	before := l.settings(disk)
 	profile := l.write("p.yaml", `version: 1
 name: files
