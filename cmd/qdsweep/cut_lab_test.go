@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -38,14 +37,7 @@ func TestLabCutABuilder(t *testing.T) {
 	}
 	now := func() (m cutMemory) {
 		for _, disk := range disks {
-			settings := map[string]string{}
-			for name, value := range l.settings(disk) { // without the names that change with a boot
-				if strings.HasSuffix(name, "cache_type") {
-					name = "cache_type"
-				}
-				settings[name] = strings.ReplaceAll(value, disk, "")
-			}
-			m.Settings = append(m.Settings, settings)
+			m.Settings = append(m.Settings, l.settings(disk))
 		}
 		m.Foreign = superblocks()
 		return m

@@ -165,7 +165,7 @@ func (l *lab) delayed(n int) string {
 }
 
 // settings is everything of a disk that a sweep could leave changed: every readable attribute of queue/ and iosched/, the depth, and what
-// hdparm, another program, says of the write cache.
+// hdparm, another program, says of the write cache. What the disk is called, and where it hangs, is not in it: both change.
 func (l *lab) settings(disk string) map[string]string {
 	l.Helper()
 	all := map[string]string{}
@@ -173,13 +173,19 @@ func (l *lab) settings(disk string) map[string]string {
 		files, err := filepath.Glob("/sys/block/" + disk + "/" + pattern)
 		require.NoError(l, err)
 		for _, f := range files {
-			if b, err := os.ReadFile(f); err == nil {
-				all[strings.TrimPrefix(f, "/sys/block/"+disk+"/")] = string(b)
+			b, err := os.ReadFile(f)
+			if err != nil {
+				continue
 			}
+			name := strings.TrimPrefix(f, "/sys/block/"+disk+"/")
+			if strings.HasSuffix(name, "/cache_type") {
+				name = "cache_type"
+			}
+			all[name] = string(b)
 		}
 	}
 	out, _ := exec.Command("hdparm", "-W", "/dev/"+disk).CombinedOutput()
-	all["hdparm -W"] = string(out)
+	all["hdparm -W"] = strings.ReplaceAll(string(out), disk, "disk")
 	return all
 }
 

@@ -25,11 +25,17 @@ type underway struct {
 	code  int // once it has ended
 }
 
-// start starts a sweep. It is gone after the test, whatever the test came to.
+// start starts a sweep.
 func (l *lab) start(name, profile string, args ...string) *underway {
 	l.Helper()
-	u := &underway{lab: l, out: l.path(name), said: l.path(name + ".txt"), ended: make(chan struct{})}
-	c := l.command(append([]string{"run", l.write(name+".yaml", profile), "--out", u.out}, args...)...)
+	return l.begin(name, l.path(name), append([]string{"run", l.write(name+".yaml", profile), "--out", l.path(name)}, args...)...)
+}
+
+// begin starts a command that sweeps with that output folder. It is gone after the test, whatever the test came to.
+func (l *lab) begin(name, out string, args ...string) *underway {
+	l.Helper()
+	u := &underway{lab: l, out: out, said: l.path(name + ".txt"), ended: make(chan struct{})}
+	c := l.command(args...)
 	said, err := os.Create(u.said)
 	require.NoError(l, err)
 	defer said.Close()
