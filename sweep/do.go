@@ -24,10 +24,11 @@ const (
 )
 
 // do is one run, as one transaction (design section 4). The numbers are the design's.
-func (s *Sweep) do(ctx context.Context, r Run) error {
-	ctx, stop := s.underKeeper(ctx)
+func (s *Sweep) do(outer context.Context, r Run) error {
+	ctx, stop := s.underKeeper(outer)
 	defer stop()
 	t := s.begin(r)
+	s.beforeRun(ctx, t)
 	s.stand(ctx, t) // what is built stands
 	s.gate(ctx, t)  // 1
 	s.apply(ctx, t) // 2, 3: the keeper snapshots, journals, applies and reads back
@@ -40,7 +41,9 @@ func (s *Sweep) do(ctx context.Context, r Run) error {
 	s.readBack(ctx, t) // 6
 	s.lookBehind(ctx, t)
 	s.restore(t)       // 7: whatever happened before, and not interruptible
-	return s.append(t) // 8
+	err := s.append(t) // 8
+	s.afterRun(outer, t)
+	return err
 }
 
 // underKeeper ends a run when the keeper dies: none goes on without one.
@@ -370,10 +373,11 @@ func (s *Sweep) append(t *transaction) error {
 		return errors.Join(t.end, s.orphaned)
 	}
 	rows := s.rows(t)
+	t.became, t.why = results.RunStatus(rows), results.RunReason(rows)
 	if err := s.file.Append(rows); err != nil {
 		return s.keepElsewhere(rows, err)
 	}
-	s.count(results.RunStatus(rows))
+	s.count(t.became)
 	s.event(Event{Kind: RunEnded, Run: t.run, Rows: rows, Took: time.Since(t.started)})
 	return s.orphaned
 }

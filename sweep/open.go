@@ -64,6 +64,9 @@ func (s *Sweep) open(ctx context.Context) error {
 	if err := s.openFolder(ctx); err != nil {
 		return err
 	}
+	if err := s.beforeSweep(ctx); err != nil {
+		return err
+	}
 	if err := s.startWorker(ctx); err != nil {
 		return err
 	}
@@ -154,7 +157,7 @@ func (s *Sweep) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(refusals) > 0 {
+	if refusals = append(refusals, s.plan.refuseHooks(s.opt.Allow)...); len(refusals) > 0 {
 		return &RefusedError{refusals}
 	}
 	s.notes = notes
@@ -231,7 +234,11 @@ func (s *Sweep) close() error {
 	if s.file != nil {
 		errs = append(errs, s.file.Close())
 	}
+	return errors.Join(errs...)
+}
+
+// leave ends what tells of the sweep. It comes last: after_sweep is told of, too.
+func (s *Sweep) leave() {
 	s.status.stop()
 	s.logFile.Close()
-	return errors.Join(errs...)
 }

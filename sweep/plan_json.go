@@ -39,6 +39,7 @@ type planHead struct {
 	Notes       []string           `json:"notes"`
 	Scale       string             `json:"scale"`  // full or small
 	Scaled      []string           `json:"scaled"` // what is otherwise at small scale
+	Hooks       *planHooks         `json:"hooks"`
 }
 
 type planMember struct {
@@ -119,7 +120,7 @@ func (p *Plan) JSON(w io.Writer) error {
 		Builds: builds * p.Profile.Repeats, BuildS: building.Seconds(),
 		Unsupported: orEmpty(p.Unsupported), LeftOut: orEmpty(p.LeftOut), Warnings: orEmpty(p.Warnings),
 		Refused: []planRefusal{}, Notes: orEmpty(p.Notes),
-		Scale: "full", Scaled: orEmpty(p.Profile.Scaled),
+		Scale: "full", Scaled: orEmpty(p.Profile.Scaled), Hooks: p.Profile.Hooks.json(),
 	}
 	if p.Profile.Scaled != nil {
 		head.Scale = SmallScale

@@ -31,6 +31,7 @@ func (p *Plan) Text(w io.Writer, width int, verbose bool, command string) error 
 	if p.Profile.Scaled != nil {
 		out.field("scale", "small: "+strings.Join(p.Profile.Scaled, "; "))
 	}
+	p.textHooks(out)
 	p.textRuns(out)
 	out.line("")
 	p.textCells(out, verbose)

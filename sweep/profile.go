@@ -46,6 +46,7 @@ type Profile struct {
 	TimeoutGiven      bool          // else Plan.Timeout says what it is
 	Unsupported       string
 	Workloads         []workload.Spec
+	Hooks             Hooks
 	Warnings          []string // what is legal and hardly meant
 	Source            []byte   // the file as it was
 	File              string   // its name, for errors
@@ -164,7 +165,7 @@ type profileReader struct {
 func profileKeys() []string {
 	return []string{
 		"version", "name", "description", "target", "matrix", "repeats", "order", "seed", "settle", "timeout",
-		"unsupported", "workloads", "small",
+		"unsupported", "workloads", "hooks", "small",
 	}
 }
 
@@ -173,7 +174,6 @@ func laterKeys() map[string]string {
 	return map[string]string{
 		"deadline": "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
 		"until":    "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
-		"hooks":    "take it out; commands around the whole sweep go before and after `qdsweep run`",
 	}
 }
 
@@ -213,6 +213,8 @@ func (r *profileReader) profile(root *yaml.Node) {
 			r.p.Unsupported = r.oneOf(f.value, "unsupported", Refuse, Skip, Record)
 		case "workloads":
 			workloads = f.value
+		case "hooks":
+			r.hooks(f.value)
 		case "small":
 			r.scaled = r.smallDocument(root, f.value)
 		default:

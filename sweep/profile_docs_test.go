@@ -35,7 +35,6 @@ func TestKeysOfLaterVersions(t *testing.T) {
 	for name, source := range map[string]string{
 		"deadline":  "deadline: 8h" + work,
 		"until":     "until: \"07:00\"" + work,
-		"hooks":     "hooks: {before_run: x}" + work,
 		"precision": "repeats: {min: 6, max: 20, precision: 2%}" + work,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,6 +31,7 @@ func (p *Profile) YAML() []byte {
 	for _, s := range p.Workloads {
 		fmt.Fprintf(&b, "  - {%s}\n", strings.Join(workloadPairs(s), ", "))
 	}
+	p.Hooks.yaml(&b)
 	return b.Bytes()
 }
 

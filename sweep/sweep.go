@@ -23,7 +23,7 @@ type Options struct {
 	Out      string // the output folder
 	StateDir string
 	Erase    []string
-	Allow    map[string]bool // raise, shared-disk, volatile-state
+	Allow    map[string]bool // raise, shared-disk, volatile-state, hooks
 	Wait     time.Duration   // how long to wait for a busy device instead of refusing
 	Version  string          // of this program, for environment.json
 	Observe  func(Event)     // progress; nil for none
@@ -59,6 +59,7 @@ type Sweep struct {
 	holds  []*hold
 	parts  []*part // what arrays are built from
 
+	hooked  bool // before_sweep has had its turn
 	closing bool // what is taken down now is taken down for good
 
 	kernelLog *sysfs.KernelLog // nil where it cannot be read
@@ -89,7 +90,10 @@ func Execute(ctx context.Context, p *Profile, h sysfs.Host, opt Options) (Outcom
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w (%w)", cause, err) // what gave up on its way down said "context canceled"
 		}
-		return Outcome{}, errors.Join(err, s.close())
+		err = errors.Join(err, s.close())
+		s.afterSweep(ctx, Outcome{Stopped: err.Error()}, ExitCode(err))
+		s.leave()
+		return Outcome{}, err
 	}
 	err := s.runs(ctx)
 	out := s.outcome(ctx, err)
@@ -98,6 +102,8 @@ func Execute(ctx context.Context, p *Profile, h sysfs.Host, opt Options) (Outcom
 	}
 	out.Unrestored = s.unrestored // what stood has been taken down only now
 	s.finished(&out)
+	s.afterSweep(ctx, out, out.ExitCode())
+	s.leave()
 	return out, nil
 }
 

@@ -35,6 +35,9 @@ type transaction struct {
 	drain    time.Duration
 	drained  bool
 	restored bool
+	hooked   bool   // before_run was begun
+	became   string // its status, once its rows are in the file
+	why      string // the reason of it
 
 	end error // the run is given up: it gets no row and is remaining
 }

@@ -38,7 +38,7 @@ func (o *planFlags) addFlags(c *cobra.Command) {
 	f.DurationVar(&o.timeout, "timeout", 0, "what one run may take, instead of the profile's")
 	f.StringVar(&o.scale, "scale", "", "`small`: a try of a minute instead of hours, as the profile's small says it")
 	f.StringArrayVar(&o.erase, "erase", nil, "allow overwriting this very `DEVICE`; repeatable")
-	f.StringArrayVar(&o.allow, "allow", nil, "raise, shared-disk or volatile-state; repeatable")
+	f.StringArrayVar(&o.allow, "allow", nil, "raise, shared-disk, volatile-state or hooks; repeatable")
 }
 
 // note remembers which flags were given: 0 and "" are values, too.
@@ -77,7 +77,7 @@ func (o *planFlags) refuseEmpty() error {
 
 // consents are the --allow words as a set; a word that means nothing is an error, for its user believes that it does something.
 func (o *planFlags) consents() (map[string]bool, error) {
-	known := []string{"raise", "shared-disk", "volatile-state"}
+	known := []string{"raise", "shared-disk", "volatile-state", "hooks"}
 	set := map[string]bool{}
 	for _, a := range o.allow {
 		found := false

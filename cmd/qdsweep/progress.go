@@ -105,7 +105,7 @@ func (p *progress) take(e sweep.Event) (text string) {
 		}
 		status := results.RunStatus(e.Rows)
 		if status != results.OK {
-			text = fmt.Sprintf("%s  %s: %s", status, e.Run.ID, worstReason(e.Rows))
+			text = fmt.Sprintf("%s  %s: %s", status, e.Run.ID, results.RunReason(e.Rows))
 		} else if p.every || p.bars == nil && time.Since(p.lastOut) >= time.Second {
 			text = fmt.Sprintf("run %d of %d  %s  ok, %s%s", p.done, p.total, e.Run.ID, e.Took.Round(100*time.Millisecond), p.left())
 		}
@@ -118,17 +118,6 @@ func (p *progress) take(e sweep.Event) (text string) {
 		p.lastOut = time.Now()
 	}
 	return text
-}
-
-// worstReason is the reason of the row that decided the run's status.
-func worstReason(rows []results.Row) string {
-	worst := results.RunStatus(rows)
-	for _, r := range rows {
-		if r.Status == worst {
-			return r.Reason
-		}
-	}
-	return ""
 }
 
 // line is what stands behind the bar. The display's goroutine calls it.

@@ -38,6 +38,7 @@ const (
 	StuckInKernel     Code = "stuck in the kernel"
 	WorkerDied        Code = "worker died"
 	KeeperDied        Code = "keeper died"
+	HookFailed        Code = "hook failed"
 )
 
 // CodeMeaning is one code explained.
@@ -79,6 +80,7 @@ func Codes() []CodeMeaning {
 		{StuckInKernel, []string{Failed}, "the worker did not die within 10 s of SIGKILL: it waits in the kernel for the device"},
 		{WorkerDied, []string{Failed}, "the process that does the I/O ended by itself"},
 		{KeeperDied, []string{Failed}, "the process that holds the settings ended during the run; they were put back by a new one"},
+		{HookFailed, []string{Failed}, "the profile's command `before_run` ended with an error, or was ended at its timeout; the run was not done"},
 	}
 }
 

@@ -40,6 +40,17 @@ func RunStatus(rows []Row) string {
 	return worst
 }
 
+// RunReason is the reason of the row that decided the run's status, "" for none.
+func RunReason(rows []Row) string {
+	worst := RunStatus(rows)
+	for _, r := range rows {
+		if r.Status == worst {
+			return r.Reason
+		}
+	}
+	return ""
+}
+
 // Audit is what became of every planned run.
 // Planned = OK + Failed + Suspect + Skipped + Remaining; with Planned below 0 it
 // is not known how many were planned, and Remaining says nothing.
