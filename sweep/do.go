@@ -379,5 +379,6 @@ func (s *Sweep) append(t *transaction) error {
 	}
 	s.count(t.became)
 	s.event(Event{Kind: RunEnded, Run: t.run, Rows: rows, Took: time.Since(t.started)})
+	s.watchFailures(t)
 	return s.orphaned
 }

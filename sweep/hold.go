@@ -33,6 +33,7 @@ type hold struct {
 
 	standing *standing // of a built one, while it stands
 	ended    string    // why it gets no further run, "" while it does
+	failures int       // failed runs in a row
 }
 
 // holds are made for every target of the plan. What exists is claimed at once; what is built, when its turn comes.

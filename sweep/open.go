@@ -237,8 +237,9 @@ func (s *Sweep) close() error {
 	return errors.Join(errs...)
 }
 
-// leave ends what tells of the sweep. It comes last: after_sweep is told of, too.
-func (s *Sweep) leave() {
-	s.status.stop()
+// leave ends what tells of the sweep, and says in status.json how it ended: why before its last run, the exit code, and what to type. It comes last:
+// what was built is taken down before, and after_sweep is told of, too.
+func (s *Sweep) leave(stopped string, code int, next string) {
+	s.status.end(stopped, code, next)
 	s.logFile.Close()
 }

@@ -25,8 +25,11 @@ type Options struct {
 	Erase    []string
 	Allow    map[string]bool // raise, shared-disk, volatile-state, hooks
 	Wait     time.Duration   // how long to wait for a busy device instead of refusing
-	Version  string          // of this program, for environment.json
-	Observe  func(Event)     // progress; nil for none
+
+	MaxFailures int // so many failed runs in a row end a target's part of the sweep; 0: DefaultMaxFailures
+
+	Version string      // of this program, for environment.json
+	Observe func(Event) // progress; nil for none
 
 	// StartKeeper starts the settings process; nil for the real one. Tests serve it in their own process.
 	StartKeeper func(ctx context.Context) (*keeper.Client, error)
@@ -92,10 +95,14 @@ func Execute(ctx context.Context, p *Profile, h sysfs.Host, opt Options) (Outcom
 		}
 		err = errors.Join(err, s.close())
 		s.afterSweep(ctx, Outcome{Stopped: err.Error()}, ExitCode(err))
-		s.leave()
+		s.leave(err.Error(), ExitCode(err), "")
 		return Outcome{}, err
 	}
-	err := s.runs(ctx)
+	return s.conclude(ctx, s.runs(ctx)), nil
+}
+
+// conclude gives up everything that was taken, and says what became of the sweep; err is what ended its runs.
+func (s *Sweep) conclude(ctx context.Context, err error) Outcome {
 	out := s.outcome(ctx, err)
 	if err := s.close(); err != nil {
 		out.Err = errors.Join(out.Err, err)
@@ -103,8 +110,12 @@ func Execute(ctx context.Context, p *Profile, h sysfs.Host, opt Options) (Outcom
 	out.Unrestored = s.unrestored // what stood has been taken down only now
 	s.finished(&out)
 	s.afterSweep(ctx, out, out.ExitCode())
-	s.leave()
-	return out, nil
+	stopped := out.Stopped
+	if stopped == "" && out.Err != nil {
+		stopped = out.Err.Error()
+	}
+	s.leave(stopped, out.ExitCode(), out.Next())
+	return out
 }
 
 // maxKeeperDeaths is how often one run is begun again after its keeper died; then the sweep ends, for something kills keepers.
@@ -166,7 +177,9 @@ func (s *Sweep) outcome(ctx context.Context, err error) Outcome {
 	case errors.As(context.Cause(ctx), &sig):
 		out.Signal, out.Stopped = sig.Signal, sig.Error()
 	case errors.As(err, &end):
-		out.Stopped = end.reason
+		if s.audit.Remaining > 0 { // what ends a target in its last run ends nothing early: the run's row says it
+			out.Stopped = end.reason
+		}
 	case err != nil:
 		out.Stopped, out.Err = err.Error(), err
 	}

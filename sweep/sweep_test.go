@@ -60,6 +60,7 @@ type bench struct {
 	start    func(context.Context) (*keeper.Client, error) // nil: b.keeper
 	deadline time.Duration                                 // of one attribute write
 	restless time.Duration                                 // of the wait for rest
+	failures int                                           // in a row that end a target
 	keepers  sync.WaitGroup
 }
 
@@ -115,7 +116,7 @@ func (b *bench) execute(ctx context.Context) (Outcome, error) {
 	if start == nil {
 		start = b.keeper
 	}
-	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker, restless: b.restless})
+	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker, restless: b.restless, MaxFailures: b.failures})
 }
 
 // run executes a sweep that is not refused.

@@ -30,6 +30,13 @@ func atMostOne(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+func atMostOneFolder(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return tooMany("one output folder", args[1:])
+	}
+	return nil
+}
+
 func someResults(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return errors.New("which results? The output folder of a sweep, or a results.csv")

@@ -21,6 +21,8 @@ type runOptions struct {
 	output
 	out  string
 	wait time.Duration
+
+	maxFailures int
 	*globals
 }
 
@@ -43,6 +45,7 @@ func newRun(g *globals) *cobra.Command {
 	o.output.addFlags(c)
 	c.Flags().StringVar(&o.out, "out", "", "the output folder, absent or empty (default ./NAME-YYYYMMDD-HHMMSS)")
 	c.Flags().DurationVar(&o.wait, "wait", 0, "wait so long for a busy device instead of exit 3")
+	c.Flags().IntVar(&o.maxFailures, "max-failures", sweep.DefaultMaxFailures, "so many failed runs in a row, and the target's other runs are left remaining")
 	return c
 }
 
@@ -57,6 +60,9 @@ func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Wri
 	if o.wait < 0 {
 		return &sweep.UsageError{Text: fmt.Sprintf("--wait %s: 0s at least", o.wait)}
 	}
+	if o.maxFailures < 1 {
+		return &sweep.UsageError{Text: fmt.Sprintf("--max-failures %d: 1 at least; a number larger than the runs never ends a sweep", o.maxFailures)}
+	}
 	if o.out == "" {
 		o.out = sweep.DefaultOut(p.Name, time.Now())
 	}
@@ -66,7 +72,7 @@ func doRun(ctx context.Context, o runOptions, name string, stdout, stderr io.Wri
 	}
 	version, commit, _ := identity()
 	shown := newProgress(stderr, o.quiet, o.verbose)
-	outcome, err := sweep.Execute(ctx, p, sysfs.NewHost("/"), sweep.Options{Out: o.out, StateDir: o.stateDir, Erase: o.erase, Allow: allow, Wait: o.wait,
+	outcome, err := sweep.Execute(ctx, p, sysfs.NewHost("/"), sweep.Options{Out: o.out, StateDir: o.stateDir, Erase: o.erase, Allow: allow, Wait: o.wait, MaxFailures: o.maxFailures,
 		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: shown.observe, Results: o.results})
 	shown.stop()
 	if err != nil {

@@ -28,6 +28,21 @@ func identify(pid int) (process, error) {
 	return process{pid: pid, start: fields[19]}, nil
 }
 
+// Since tells a process from a later one with its number: when it was started, in clock ticks since the boot.
+func Since(pid int) (string, error) {
+	p, err := identify(pid)
+	return p.start, err
+}
+
+// Lives says whether the process with that number, started then, still does anything: one that was killed and waits for the kernel does not.
+// Of somebody else's, where /proc hides those, only the number is known.
+func Lives(pid int, since string) bool {
+	if _, err := stat(pid); errors.Is(err, os.ErrNotExist) && errors.Is(unix.Kill(pid, 0), unix.EPERM) {
+		return true
+	}
+	return !dying(process{pid, since})
+}
+
 // stat is /proc/PID/stat from field 3 (state) on; the name before it may hold blanks and parentheses.
 func stat(pid int) ([]string, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
