@@ -375,9 +375,11 @@ func (s *Sweep) append(t *transaction) error {
 	rows := s.rows(t)
 	t.became, t.why = results.RunStatus(rows), results.RunReason(rows)
 	if err := s.file.Append(rows); err != nil {
-		return s.keepElsewhere(rows, err)
+		return s.keepElsewhere(t.run, rows, err)
 	}
-	s.count(t.became)
+	if err := s.count(t.run, rows); err != nil {
+		return err
+	}
 	s.event(Event{Kind: RunEnded, Run: t.run, Rows: rows, Took: time.Since(t.started)})
 	s.watchFailures(t)
 	return s.orphaned

@@ -35,7 +35,7 @@ type Event struct {
 }
 
 func (s *Sweep) event(e Event) {
-	e.Audit, e.Left = s.audit, -1
+	e.Audit, e.Left = s.tally(), -1
 	line := s.log.Info().Str("event", string(e.Kind))
 	if e.Run.ID != "" {
 		line = line.Str("run", e.Run.ID)

@@ -67,11 +67,21 @@ func (s *Sweep) settingNames() []string {
 
 // Next is what to type after the sweep, "" when there is nothing left to do.
 func (o Outcome) Next() string {
+	state := ""
+	if o.StateDir != "" && o.StateDir != DefaultStateDir {
+		state = " --state-dir " + ShellQuote(o.StateDir)
+	}
+	dir, allow := ShellQuote(o.Dir), ""
+	if o.hooks {
+		allow = " --allow hooks"
+	}
 	switch {
 	case len(o.Unrestored) > 0:
-		return "sudo qdsweep restore"
-	case o.Audit.OK == o.Audit.Planned:
-		return "qdsweep report " + ShellQuote(o.Dir)
+		return "sudo qdsweep restore" + state
+	case o.Audit.Remaining > 0:
+		return "sudo qdsweep resume" + state + allow + " " + dir
+	case o.Audit.Failed+o.Audit.Suspect > 0:
+		return "sudo qdsweep resume --retry-failed" + state + allow + " " + dir
 	}
-	return ""
+	return "qdsweep report " + dir
 }

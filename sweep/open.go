@@ -16,13 +16,16 @@ import (
 
 // open does all that comes before the first run. What can refuse comes first; nothing is made before everything has agreed.
 func (s *Sweep) open(ctx context.Context) error {
-	if err := checkOut(s.opt.Out); err != nil {
+	if s.before == nil {
+		if err := checkOut(s.opt.Out); err != nil {
+			return err
+		}
+		if err := s.absoluteState(); err != nil {
+			return err
+		}
+		s.id = newSweepID(time.Now(), s.profile.Scaled != nil)
+	} else if err := s.sameMachine(); err != nil {
 		return err
-	}
-	if dir, err := filepath.Abs(s.opt.StateDir); err != nil {
-		return err
-	} else if s.opt.StateDir != "" { // which the keeper refuses
-		s.opt.StateDir = dir // mount points below it are recorded, and looked for by their whole path
 	}
 	targets, err := s.judgeEarly(ctx)
 	if err != nil {
@@ -31,7 +34,6 @@ func (s *Sweep) open(ctx context.Context) error {
 	if err := s.judgePlaces(targets); err != nil {
 		return err
 	}
-	s.id = newSweepID(time.Now(), s.profile.Scaled != nil)
 	s.hostname, _ = os.Hostname()
 	if err := s.startKeeper(ctx, targets); err != nil {
 		return err
@@ -43,9 +45,17 @@ func (s *Sweep) open(ctx context.Context) error {
 	if err := s.sameMembers(targets); err != nil {
 		return err
 	}
+	if s.before == nil {
+		s.ledger = newLedger(s.plan.Profile)
+	}
 	s.audit.Planned = s.plan.Count()
 	if err := s.judge(ctx); err != nil {
 		return err
+	}
+	if s.before != nil {
+		if err := s.foreignContents(ctx); err != nil {
+			return err
+		}
 	}
 	s.makeHolds()
 	if err := s.resolveParts(); err != nil {
@@ -61,7 +71,11 @@ func (s *Sweep) open(ctx context.Context) error {
 		}
 	}
 	s.watchKernel()
-	if err := s.openFolder(ctx); err != nil {
+	folder := s.openFolder
+	if s.before != nil {
+		folder = s.goOn
+	}
+	if err := folder(ctx); err != nil {
 		return err
 	}
 	if err := s.beforeSweep(ctx); err != nil {
@@ -82,6 +96,18 @@ func (s *Sweep) open(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// absoluteState makes the state folder's path whole: mount points below it are recorded, and looked for by their whole path.
+func (s *Sweep) absoluteState() error {
+	if s.opt.StateDir == "" {
+		return nil // which the keeper refuses
+	}
+	dir, err := filepath.Abs(s.opt.StateDir)
+	if err == nil {
+		s.opt.StateDir = dir
+	}
+	return err
 }
 
 // sameMembers refuses when a target came to lie on other disks while we waited for the first ones: those are locked, these would be set.
@@ -105,7 +131,11 @@ func (s *Sweep) sameMembers(locked []*Target) error {
 }
 
 func (s *Sweep) newPlan(ctx context.Context) (*Plan, error) {
-	return NewPlan(ctx, s.profile, s.host, PlanOptions{Allow: s.opt.Allow, Erase: s.opt.Erase})
+	plan, err := NewPlan(ctx, s.profile, s.host, PlanOptions{Allow: s.opt.Allow, Erase: s.opt.Erase})
+	if err == nil {
+		s.nameTargets(plan.Targets)
+	}
+	return plan, err
 }
 
 // judgeEarly refuses what can be refused before anything is made, with all reasons at once, and finds the target. A plan that fails on this machine is no

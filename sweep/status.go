@@ -100,7 +100,7 @@ type statusFile struct {
 
 func startStatus(s *Sweep) *statusFile {
 	f := &statusFile{folder: s.out, quit: make(chan struct{}), done: make(chan struct{}), left: -1, now: Status{
-		Sweep: s.id, Profile: s.plan.Profile.Name, State: Running, Host: s.hostname, PID: os.Getpid(), PIDSpace: pidSpace(), StateDir: s.opt.StateDir, Started: time.Now()}}
+		Sweep: s.id, Profile: s.profile.Name, State: Running, Host: s.hostname, PID: os.Getpid(), PIDSpace: pidSpace(), StateDir: s.opt.StateDir, Started: time.Now()}}
 	f.now.take(s.audit)
 	f.now.Since, _ = keeper.Since(os.Getpid()) // without them a reader goes by Updated
 	f.now.BootID, _ = s.host.BootID()

@@ -23,13 +23,15 @@ type Options struct {
 	Out      string // the output folder
 	StateDir string
 	Erase    []string
-	Allow    map[string]bool // raise, shared-disk, volatile-state, hooks
+	Allow    map[string]bool // raise, shared-disk, volatile-state, hooks; of Resume also changed-kernel
 	Wait     time.Duration   // how long to wait for a busy device instead of refusing
 
 	MaxFailures int // so many failed runs in a row end a target's part of the sweep; 0: DefaultMaxFailures
 
 	Version string      // of this program, for environment.json
 	Observe func(Event) // progress; nil for none
+
+	RetryFailed bool // of Resume: runs whose last rows are failed or suspect are done once more
 
 	// StartKeeper starts the settings process; nil for the real one. Tests serve it in their own process.
 	StartKeeper func(ctx context.Context) (*keeper.Client, error)
@@ -67,6 +69,8 @@ type Sweep struct {
 
 	kernelLog *sysfs.KernelLog // nil where it cannot be read
 
+	before     *begun // of a sweep that is gone on with
+	ledger     *ledger
 	audit      results.Audit
 	unrestored []keeper.Restored // members that could not be put back
 	orphaned   error             // why there is no keeper any more, though everything was put back
@@ -76,6 +80,7 @@ type Sweep struct {
 // Outcome is what became of a sweep that was begun.
 type Outcome struct {
 	Sweep, Dir  string
+	StateDir    string
 	Audit       results.Audit
 	Settings    []string          // how each member was left, a sentence each
 	Unrestored  []keeper.Restored // what could not be put back, with the commands that do it by hand
@@ -83,13 +88,20 @@ type Outcome struct {
 	Signal      os.Signal         // the signal that ended it, nil for none
 	SkipAllowed bool              // the profile says unsupported: skip, so skipped runs are as they should be
 	Err         error             // a fault of our own, or of the output folder
+
+	hooks bool // the profile has some, which resume must be allowed again
 }
 
 // Execute runs a profile's sweep. A sweep that was refused, or could not be set up, is an error (*UsageError, *NotHere, *RefusedError, keeper.BusyError …)
 // and has touched nothing; everything later is in the Outcome.
 func Execute(ctx context.Context, p *Profile, h sysfs.Host, opt Options) (Outcome, error) {
 	s := &Sweep{profile: p, host: h, opt: opt}
-	if err := s.open(ctx); err != nil {
+	return s.carryOut(ctx, s.open(ctx))
+}
+
+// carryOut does the runs of a sweep that has been opened, or says why it was not.
+func (s *Sweep) carryOut(ctx context.Context, opened error) (Outcome, error) {
+	if err := opened; err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w (%w)", cause, err) // what gave up on its way down said "context canceled"
 		}
@@ -130,12 +142,16 @@ func (s *Sweep) runs(ctx context.Context) error {
 		if s.over() != "" {
 			break
 		}
+		attempts, due := s.due(r)
+		if !due {
+			continue // its rows are in the file
+		}
 		if s.holdOf(r).ended != "" {
 			continue // remaining
 		}
 		deaths := 0
 		for {
-			r.Attempt = deaths + 1
+			r.Attempt = attempts + deaths + 1
 			err := s.do(ctx, r)
 			var end *errEnd
 			switch {
@@ -169,15 +185,15 @@ type SignalError struct{ Signal os.Signal }
 func (e *SignalError) Error() string { return "signal: " + e.Signal.String() }
 
 func (s *Sweep) outcome(ctx context.Context, err error) Outcome {
-	s.audit.Remaining = s.audit.Planned - s.audit.OK - s.audit.Failed - s.audit.Suspect - s.audit.Skipped
-	out := Outcome{Sweep: s.id, Dir: s.out.dir, Audit: s.audit, Unrestored: s.unrestored, SkipAllowed: s.plan.Profile.Unsupported == "skip"}
+	out := Outcome{Sweep: s.id, Dir: s.out.dir, StateDir: s.opt.StateDir, Audit: s.tally(), Unrestored: s.unrestored, SkipAllowed: s.plan.Profile.Unsupported == "skip"}
+	out.hooks = len(s.plan.Profile.Hooks.list()) > 0
 	var sig *SignalError
 	var end *errEnd
 	switch {
 	case errors.As(context.Cause(ctx), &sig):
 		out.Signal, out.Stopped = sig.Signal, sig.Error()
 	case errors.As(err, &end):
-		if s.audit.Remaining > 0 { // what ends a target in its last run ends nothing early: the run's row says it
+		if out.Audit.Remaining > 0 || s.opt.RetryFailed { // what ends a target in its last run ends nothing early: the run's row says it
 			out.Stopped = end.reason
 		}
 	case err != nil:
@@ -187,25 +203,32 @@ func (s *Sweep) outcome(ctx context.Context, err error) Outcome {
 }
 
 // seedOf makes the offsets of one workload in one run: reproducible by the sweep's seed, and different from run to run, so that no
-// drive's cache knows them.
+// drive's cache knows them; another attempt has others, too.
 func (s *Sweep) seedOf(r Run, w workload.Spec) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d\x00%s\x00%s", s.plan.Profile.Seed, r.ID, w.Name)
+	if r.Attempt > 1 {
+		fmt.Fprintf(h, "\x00%d", r.Attempt)
+	}
 	return h.Sum64()
 }
 
 // timeout is what one run may take. The plan has settled it.
 func (s *Sweep) timeout() time.Duration { return s.plan.Profile.Timeout }
 
-func (s *Sweep) count(status string) {
-	switch status {
-	case results.OK:
-		s.audit.OK++
-	case results.Failed:
-		s.audit.Failed++
-	case results.Suspect:
-		s.audit.Suspect++
-	case results.Skipped:
-		s.audit.Skipped++
+// tally is what became of the planned runs so far.
+func (s *Sweep) tally() results.Audit {
+	a := s.audit
+	a.Remaining = a.Planned - a.Done()
+	return a
+}
+
+// count takes down what became of a run. One that had rows before is counted by the new ones.
+func (s *Sweep) count(r Run, rows []results.Row) error {
+	status := results.RunStatus(rows)
+	was, err := s.ledger.note(r, status, rows[0].Attempt)
+	if err == nil {
+		s.audit.Again(was, status)
 	}
+	return err
 }

@@ -23,6 +23,16 @@ func oneProfile(_ *cobra.Command, args []string) error {
 	return tooMany("one profile", args[1:])
 }
 
+func oneFolder(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return errors.New("which sweep? Its output folder")
+	case 1:
+		return nil
+	}
+	return tooMany("one folder", args[1:])
+}
+
 func atMostOne(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return tooMany("one name", args[1:])

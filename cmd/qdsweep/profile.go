@@ -24,7 +24,7 @@ type planFlags struct {
 	seed              uint64
 	timeout           time.Duration
 	scale             string
-	erase, allow      []string
+	consentFlags      // of the command line only, never a profile's
 
 	given map[string]bool // flags that are on the command line, whatever their value
 }
@@ -37,8 +37,7 @@ func (o *planFlags) addFlags(c *cobra.Command) {
 	f.Uint64Var(&o.seed, "seed", 0, "seed of order and offsets, instead of the profile's")
 	f.DurationVar(&o.timeout, "timeout", 0, "what one run may take, instead of the profile's")
 	f.StringVar(&o.scale, "scale", "", "`small`: a try of a minute instead of hours, as the profile's small says it")
-	f.StringArrayVar(&o.erase, "erase", nil, "allow overwriting this very `DEVICE`; repeatable")
-	f.StringArrayVar(&o.allow, "allow", nil, "raise, shared-disk, volatile-state or hooks; repeatable")
+	o.consentFlags.addFlags(c)
 }
 
 // note remembers which flags were given: 0 and "" are values, too.
@@ -64,32 +63,11 @@ func (o *planFlags) refuseEmpty() error {
 	if o.given["timeout"] && o.timeout == 0 {
 		wrong = append(wrong, "--timeout 0s: a run cannot be without an end; 1s at least, or leave the flag out for the profile's")
 	}
-	for _, e := range o.erase {
-		if e == "" {
-			wrong = append(wrong, "--erase is empty (a shell variable that is not set?); name the very device that may be overwritten")
-		}
-	}
+	wrong = append(wrong, o.emptyErase()...)
 	if len(wrong) > 0 {
 		return &sweep.UsageError{Text: strings.Join(wrong, "\n")}
 	}
 	return nil
-}
-
-// consents are the --allow words as a set; a word that means nothing is an error, for its user believes that it does something.
-func (o *planFlags) consents() (map[string]bool, error) {
-	known := []string{"raise", "shared-disk", "volatile-state", "hooks"}
-	set := map[string]bool{}
-	for _, a := range o.allow {
-		found := false
-		for _, k := range known {
-			found = found || a == k
-		}
-		if !found {
-			return nil, &sweep.UsageError{Text: fmt.Sprintf("--allow %s: there is no such consent; there are %s, each with an --allow of its own", a, strings.Join(known, ", "))}
-		}
-		set[a] = true
-	}
-	return set, nil
 }
 
 // profile reads the profile and puts the flags in.

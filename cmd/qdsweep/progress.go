@@ -31,6 +31,7 @@ type progress struct {
 
 	began   time.Time
 	done    int
+	before  int    // of them were done when it was begun
 	now     string // the run going on
 	phase   string
 	lastOut time.Time
@@ -88,20 +89,23 @@ func (p *progress) take(e sweep.Event) (text string) {
 	defer p.mu.Unlock()
 	switch e.Kind {
 	case sweep.Began:
-		p.began, p.total = time.Now(), e.Audit.Planned
+		p.began, p.total, p.before, p.done = time.Now(), e.Audit.Planned, e.Audit.Done(), e.Audit.Done()
 		if p.bars != nil {
 			p.bar = p.bars.AddBar(int64(p.total), mpb.PrependDecorators(decor.CountersNoUnit("%d of %d runs ")),
 				mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + p.line() })))
+			if p.done < p.total { // one that is full is complete, and runs that are repeated are yet to come
+				p.bar.SetCurrent(int64(p.done))
+			}
 		}
 	case sweep.RunBegan:
 		p.now, p.phase = e.Run.ID, ""
 	case sweep.PhaseBegan:
 		p.phase = e.Phase
 	case sweep.RunEnded:
-		p.done++
+		p.done = e.Audit.Done() // which a run that is repeated leaves as it is
 		p.now, p.phase = "", ""
 		if p.bar != nil {
-			p.bar.Increment()
+			p.bar.SetCurrent(int64(p.done))
 		}
 		status := results.RunStatus(e.Rows)
 		if status != results.OK {
@@ -133,10 +137,10 @@ func (p *progress) line() string {
 
 // left is the time the other runs take if they take what those so far took.
 func (p *progress) left() string {
-	if p.done == 0 || p.done >= p.total {
+	if p.done == p.before || p.done >= p.total {
 		return ""
 	}
-	each := time.Since(p.began) / time.Duration(p.done)
+	each := time.Since(p.began) / time.Duration(p.done-p.before)
 	return fmt.Sprintf(", about %s left", (each * time.Duration(p.total-p.done)).Round(time.Second))
 }
 

@@ -38,6 +38,7 @@ type Option func(*options)
 type options struct {
 	hook     func(op string) error
 	uid, gid int
+	runs     func(rows []Row) error
 }
 
 // WithHook has hook called before each operation on a file (open, lock, write
@@ -45,6 +46,13 @@ type options struct {
 // from it is the operation's error: that is how tests fail or crash any of them.
 func WithHook(hook func(op string) error) Option {
 	return func(o *options) { o.hook = hook }
+}
+
+// WithRuns has seen called with the rows of each run that Open finds in the file,
+// in their order, so that whoever goes on with a sweep reads its rows once. The
+// rows are valid until it returns. An error from it is Open's.
+func WithRuns(seen func(rows []Row) error) Option {
+	return func(o *options) { o.runs = seen }
 }
 
 // WithOwner gives the files that are made to uid and gid: the user behind sudo.
@@ -64,7 +72,7 @@ func WithOwner(uid, gid int) Option {
 // The file is read once, in constant memory.
 func Open(dir, sweep string, opts ...Option) (*File, error) {
 	f := &File{path: filepath.Join(dir, FileName), sweep: sweep, write: write}
-	f.opts = options{hook: func(string) error { return nil }, uid: -1, gid: -1}
+	f.opts = options{hook: func(string) error { return nil }, uid: -1, gid: -1, runs: func([]Row) error { return nil }}
 	for _, o := range opts {
 		o(&f.opts)
 	}

@@ -64,6 +64,9 @@ func (f *File) scan(s *scanner) error {
 		if rows[0].Sweep != f.sweep {
 			return &ForeignError{f.path, f.sweep, &OtherSweepError{rows[0].Sweep}}
 		}
+		if err := f.opts.runs(rows); err != nil {
+			return fmt.Errorf("%s: line %d: %w", f.path, s.start.line, err)
+		}
 		f.runs.add(rows[0].Run, rows[0].Attempt)
 		f.size = s.offset
 	}

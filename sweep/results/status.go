@@ -83,6 +83,13 @@ func (a *Audit) Add(status string) {
 	a.Remaining--
 }
 
+// Again counts a run that has rows of another attempt by these: was is its status
+// before, "" when it had none. Remaining is left to the caller.
+func (a *Audit) Again(was, status string) {
+	a.count(was, -1)
+	a.count(status, 1)
+}
+
 func (a *Audit) count(status string, by int) {
 	switch status {
 	case OK:

@@ -1,0 +1,176 @@
+package sweep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// begun is what an output folder says of the sweep in it.
+type begun struct {
+	folder  folder
+	profile *Profile
+	hash    string // of profile.yaml
+	starts  []start
+	consent consent
+	notes   []string // for the user's eye
+
+	untrusted string   // why the consents do not hold, "" where they do
+	typed     []string // --erase of this start alone
+}
+
+// maxFolderFile is larger than any file but results.csv and the log that a sweep writes.
+const maxFolderFile = 64 << 20
+
+// readBegun reads an output folder. What is wrong with it is wrong on any machine.
+func readBegun(dir string) (*begun, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return nil, &UsageError{fmt.Sprintf("%s: %v; name the output folder of a sweep", dir, bareError(err))}
+	case !info.IsDir():
+		return nil, &UsageError{fmt.Sprintf("%s is no folder; name the output folder of a sweep, not a file in it", dir)}
+	}
+	b := &begun{folder: folder{dir: dir, uid: -1, gid: -1}}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		b.folder.uid, b.folder.gid = int(st.Uid), int(st.Gid) // whoever has the folder shall have what is added
+	}
+	text, err := b.read("profile.yaml")
+	if err == nil {
+		err = b.readStarts()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &UsageError{fmt.Sprintf("%s: no output folder of a sweep that had begun: it has no %s; where it ended before its first run, type the run again", dir, filepath.Base(pathOf(err)))}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := b.sameProfile(text); err != nil {
+		return nil, err
+	}
+	return b, b.readConsent()
+}
+
+// read reads a file of the folder, which may be a user's while this is root.
+func (b *begun) read(name string) ([]byte, error) {
+	f, err := os.OpenFile(b.folder.path(name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFolderFile+1))
+	if err == nil && len(text) > maxFolderFile {
+		err = fmt.Errorf("%s has more than %d bytes: no sweep wrote that", f.Name(), maxFolderFile)
+	}
+	return text, err
+}
+
+func (b *begun) readStarts() error {
+	text, err := b.read("environment.json")
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &b.starts); err != nil {
+		return &UsageError{fmt.Sprintf("%s cannot be read: %v; the rows are whole all the same: qdsweep report %s", b.folder.path("environment.json"), err, ShellQuote(b.folder.dir))}
+	}
+	if len(b.starts) == 0 || b.starts[0].Sweep == "" {
+		return &UsageError{fmt.Sprintf("%s names no sweep", b.folder.path("environment.json"))}
+	}
+	return nil
+}
+
+// sameProfile refuses a profile that was edited: rows of two sweeps would be in one file.
+func (b *begun) sameProfile(text []byte) error {
+	path := b.folder.path("profile.yaml")
+	b.hash = profileHash(text)
+	switch was := b.starts[0].Profile; was {
+	case "":
+		b.notes = append(b.notes, "the sweep was begun by a version that kept no checksum of profile.yaml: whether it was edited since is not known")
+	case b.hash:
+	default:
+		return &UsageError{fmt.Sprintf("%s is not what the sweep was begun with (SHA-256 %s, not %s): its rows and those to come would not be of one sweep\n  put it back as it was; or begin another sweep: qdsweep run %s",
+			path, b.hash[:12], was[:min(12, len(was))], ShellQuote(path))}
+	}
+	var err error
+	b.profile, err = ReadProfile(path, strings.NewReader(string(text)))
+	return err
+}
+
+func (b *begun) readConsent() error {
+	name := "consent.json"
+	text, err := b.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is written before the first run: nothing was overwritten
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &b.consent)
+	}
+	if err != nil {
+		return &UsageError{fmt.Sprintf("%s cannot be read: %v; begin another sweep: qdsweep run %s", b.folder.path(name), err, ShellQuote(b.folder.path("profile.yaml")))}
+	}
+	b.untrusted, err = notTheirs(b.folder.path(name))
+	return err
+}
+
+// notTheirs says why what a file allows is not what root, or the one who calls sudo now, has allowed: a user's file must not have root overwrite drives.
+func notTheirs(path string) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return "", &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	sudo, err := strconv.Atoi(os.Getenv("SUDO_UID"))
+	switch {
+	case os.Geteuid() != 0:
+		return "", nil // who is not root may not do anything
+	case st.Uid != 0 && (err != nil || int(st.Uid) != sudo):
+		return fmt.Sprintf("%s belongs to user id %d, and you are not that user's sudo; give --erase and --allow again", path, st.Uid), nil
+	case st.Mode&0o022 != 0:
+		return fmt.Sprintf("others may write %s; give --erase and --allow again", path), nil
+	}
+	return "", nil
+}
+
+// sameState refuses another state folder: the originals of what the sweep left changed, and its lost rows, would not be seen.
+func (b *begun) sameState(dir string) error {
+	was := b.starts[len(b.starts)-1].StateDir
+	if was == "" || was == dir {
+		return nil
+	}
+	return &UsageError{fmt.Sprintf("the sweep has its journal in %s, not in %s: add --state-dir %s", was, dir, ShellQuote(was))}
+}
+
+// pid is the process that wrote status.json last, 0 unknown.
+func (b *begun) pid() int {
+	var status Status
+	text, err := b.read("status.json")
+	if err != nil || json.Unmarshal(text, &status) != nil {
+		return 0
+	}
+	return status.PID
+}
+
+func pathOf(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Path
+	}
+	return ""
+}
+
+// bareError is an error without the path, which the text around it has.
+func bareError(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
