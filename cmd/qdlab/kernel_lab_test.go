@@ -25,8 +25,8 @@ const (
 	labPoll     = 10 * time.Millisecond
 )
 
-// drive finds a drive of the guest by serial and gives its folder below /sys/block.
-func drive(t *testing.T, serial string) string {
+// driveFolder finds a drive of the guest by serial and gives its folder below /sys/block.
+func driveFolder(t *testing.T, serial string) string {
 	t.Helper()
 	node, err := driveBySerial(serial)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func write(t *testing.T, name, value string) error {
 }
 
 func TestLabSataQueueDepth(t *testing.T) {
-	depth := drive(t, "QDLAB-SATA-1") + "/device/queue_depth"
+	depth := driveFolder(t, "QDLAB-SATA-1") + "/device/queue_depth"
 	require.Equal(t, "32", read(t, depth))
 	for _, refused := range []string{"0", "33", "64"} {
 		require.ErrorIs(t, write(t, depth, refused), unix.EINVAL, "queue_depth %s", refused)
@@ -78,7 +78,7 @@ func TestLabSataWriteCacheMovesIdentify(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		word := word85(t, node)
 		assert.Equal(t, state.bit == "1", word&(1<<5) != 0, "word 85 is %#04x after %s", word, state.flag)
-		require.Eventually(t, func() bool { return read(t, drive(t, "QDLAB-SATA-2")+"/queue/write_cache") == state.cache }, labPatience, labPoll)
+		require.Eventually(t, func() bool { return read(t, driveFolder(t, "QDLAB-SATA-2")+"/queue/write_cache") == state.cache }, labPatience, labPoll)
 	}
 	assert.Equal(t, before, word85(t, node))
 }
@@ -134,7 +134,7 @@ func TestLabSataBadSectorsMakeTheKernelGiveUpNCQ(t *testing.T) {
 	const gaveUp = "NCQ disabled due to excessive errors"
 	node, err := driveBySerial("QDLAB-SATA-BAD")
 	require.NoError(t, err)
-	depth := drive(t, "QDLAB-SATA-BAD") + "/device/queue_depth"
+	depth := driveFolder(t, "QDLAB-SATA-BAD") + "/device/queue_depth"
 	log := kernelLog(t)
 	require.NoError(t, directRead(t, node, faultFirst-8))
 	require.NotContains(t, log(), "failed command", "sound below the first zone")
@@ -161,7 +161,7 @@ func TestLabSataHasIdentitiesOfBothKinds(t *testing.T) {
 		"QDLAB-SATA-1": "naa.5000c5000abc0001",
 		"QDLAB-SATA-3": "t10.ATA     QEMU HARDDISK                           QDLAB-SATA-3",
 	} {
-		assert.Equal(t, identity, read(t, drive(t, serial)+"/device/wwid"))
+		assert.Equal(t, identity, read(t, driveFolder(t, serial)+"/device/wwid"))
 	}
 }
 
@@ -224,14 +224,14 @@ func TestLabDelayDrives(t *testing.T) {
 
 func TestLabAllHasEveryBus(t *testing.T) {
 	for _, serial := range []string{"QDLAB-SATA-1", "QDLAB-SATA-4", "QDLAB-NVME-1", "QDLAB-VIRTIO-1", "QDLAB-USB-1", "QDLAB-SCSI-FULL", scratchSerial} {
-		assert.NotEmpty(t, drive(t, serial))
+		assert.NotEmpty(t, driveFolder(t, serial))
 	}
-	_, err := os.Stat(drive(t, "QDLAB-NVME-1") + "/device/queue_depth")
+	_, err := os.Stat(driveFolder(t, "QDLAB-NVME-1") + "/device/queue_depth")
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestLabAllUSBStick(t *testing.T) {
-	dir := drive(t, "QDLAB-USB-1")
+	dir := driveFolder(t, "QDLAB-USB-1")
 	driver, err := filepath.EvalSymlinks(dir + "/device/../../../driver")
 	require.NoError(t, err)
 	assert.Equal(t, "usb-storage", filepath.Base(driver))
@@ -245,7 +245,7 @@ func TestLabAllUSBStick(t *testing.T) {
 func TestLabAllQueueFullLowersTheDepth(t *testing.T) {
 	node, err := driveBySerial("QDLAB-SCSI-FULL")
 	require.NoError(t, err)
-	depth := drive(t, "QDLAB-SCSI-FULL") + "/device/queue_depth"
+	depth := driveFolder(t, "QDLAB-SCSI-FULL") + "/device/queue_depth"
 	require.Equal(t, "128", read(t, depth))
 	t.Cleanup(func() { assert.NoError(t, write(t, depth, "128")) })
 	answers := 0
@@ -282,7 +282,7 @@ func TestLabAllNVMeWriteCacheMoves(t *testing.T) {
 }
 
 func TestLabAllVirtioCacheTypeMoves(t *testing.T) {
-	dir := drive(t, "QDLAB-VIRTIO-1")
+	dir := driveFolder(t, "QDLAB-VIRTIO-1")
 	require.Equal(t, "write back", read(t, dir+"/cache_type"))
 	for _, value := range []string{"write through", "write back"} {
 		require.NoError(t, write(t, dir+"/cache_type", value))
@@ -294,7 +294,7 @@ func TestLabAllVirtioCacheTypeMoves(t *testing.T) {
 // The kernel's sensor of an NVMe drive. There is none of a SATA drive here: drivetemp asks SATA drives only, and
 // QEMU's says in IDENTIFY word 93 that it is a parallel one.
 func TestLabAllNVMeTemperature(t *testing.T) {
-	found, err := filepath.Glob(drive(t, "QDLAB-NVME-1") + "/device/hwmon*")
+	found, err := filepath.Glob(driveFolder(t, "QDLAB-NVME-1") + "/device/hwmon*")
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	assert.Equal(t, "nvme", read(t, found[0]+"/name"))
@@ -331,7 +331,7 @@ func TestLabSataDeviceMapper(t *testing.T) {
 	mustRun(t, "mount", "-t", "xfs", two, "/mnt/xfs")
 	mustRun(t, "umount", "/mnt/xfs")
 
-	sectors := read(t, drive(t, "QDLAB-SATA-2")+"/size")
+	sectors := read(t, driveFolder(t, "QDLAB-SATA-2")+"/size")
 	mustRun(t, "dmsetup", "create", "paths", "--table", "0 "+sectors+" multipath 0 0 1 1 round-robin 0 1 1 "+two+" 1000")
 	cleanUp("dmsetup", "remove", "paths")
 	assert.Contains(t, mustRun(t, "dmsetup", "status", "paths"), "multipath")
@@ -340,7 +340,7 @@ func TestLabSataDeviceMapper(t *testing.T) {
 func TestLabRootIsOnADisk(t *testing.T) {
 	var root unix.Stat_t
 	require.NoError(t, unix.Stat("/", &root))
-	assert.Equal(t, read(t, drive(t, "QDLAB-SATA-1")+"/dev"), fmt.Sprintf("%d:%d", unix.Major(root.Dev), unix.Minor(root.Dev)))
+	assert.Equal(t, read(t, driveFolder(t, "QDLAB-SATA-1")+"/dev"), fmt.Sprintf("%d:%d", unix.Major(root.Dev), unix.Minor(root.Dev)))
 }
 
 // The environment that every lab test may rely on.

@@ -81,6 +81,7 @@ Exit status: the command's own; 124 the guest was not done in time; 125 the lab 
 		SilenceErrors: true,
 	}
 	root.AddCommand(runCommandLine(), shellCommandLine(), guestsCommandLine(), testCommandLine(), demoCommandLine(), fetchCommandLine(), packagesCommandLine(),
-		guestMainCommandLine(), guestTestsCommandLine(), cutCommandLine(), captureCommandLine(), guestCaptureCommandLine(), byIDCommandLine())
+		guestMainCommandLine(), guestTestsCommandLine(), cutCommandLine(), captureCommandLine(), guestCaptureCommandLine(), byIDCommandLine(),
+		modelsCommandLine(), simulateCommandLine())
 	return root
 }
