@@ -35,6 +35,7 @@ type Event struct {
 }
 
 func (s *Sweep) event(e Event) {
+	s.step()
 	e.Audit, e.Left = s.tally(), -1
 	line := s.log.Info().Str("event", string(e.Kind))
 	if e.Run.ID != "" {

@@ -182,6 +182,15 @@ func known(n results.Num) *float64 {
 
 // text is what the file is to hold now.
 func (f *statusFile) text() ([]byte, error) {
+	b, err := json.MarshalIndent(f.current(), "", "  ")
+	return append(b, '\n'), err
+}
+
+// sentence is how far the sweep is, as whoever reads the file would say it.
+func (f *statusFile) sentence() string { return f.current().Sentence() }
+
+// current is the status of this moment.
+func (f *statusFile) current() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now.Updated, f.now.Left = time.Now(), nil
@@ -189,8 +198,7 @@ func (f *statusFile) text() ([]byte, error) {
 		left := max(f.left-time.Since(f.at), 0).Seconds()
 		f.now.Left = &left
 	}
-	b, err := json.MarshalIndent(f.now, "", "  ")
-	return append(b, '\n'), err
+	return f.now
 }
 
 // write replaces the file. One that cannot be replaced because the disk is full is overwritten where it is: its block is there, and that a sweep

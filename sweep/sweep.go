@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -32,6 +33,8 @@ type Options struct {
 	Observe func(Event) // progress; nil for none
 
 	RetryFailed bool // of Resume: runs whose last rows are failed or suspect are done once more
+
+	Notify *Notifier // the service manager; nil for none
 
 	// StartKeeper starts the settings process; nil for the real one. Tests serve it in their own process.
 	StartKeeper func(ctx context.Context) (*keeper.Client, error)
@@ -64,8 +67,9 @@ type Sweep struct {
 	holds  []*hold
 	parts  []*part // what arrays are built from
 
-	hooked  bool // before_sweep has had its turn
-	closing bool // what is taken down now is taken down for good
+	stepped atomic.Int64 // when the loop last came to another step, ns
+	hooked  bool         // before_sweep has had its turn
+	closing bool         // what is taken down now is taken down for good
 
 	kernelLog *sysfs.KernelLog // nil where it cannot be read
 
@@ -110,6 +114,7 @@ func (s *Sweep) carryOut(ctx context.Context, opened error) (Outcome, error) {
 		s.leave(err.Error(), ExitCode(err), "")
 		return Outcome{}, err
 	}
+	defer s.announce(ctx)()
 	return s.conclude(ctx, s.runs(ctx)), nil
 }
 

@@ -61,6 +61,7 @@ type bench struct {
 	deadline time.Duration                                 // of one attribute write
 	restless time.Duration                                 // of the wait for rest
 	failures int                                           // in a row that end a target
+	notify   *Notifier
 	keepers  sync.WaitGroup
 }
 
@@ -116,7 +117,7 @@ func (b *bench) execute(ctx context.Context) (Outcome, error) {
 	if start == nil {
 		start = b.keeper
 	}
-	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker, restless: b.restless, MaxFailures: b.failures})
+	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker, restless: b.restless, MaxFailures: b.failures, Notify: b.notify})
 }
 
 // run executes a sweep that is not refused.

@@ -50,7 +50,7 @@ func main() {
 	// A reader that goes away (| head -1, a dead tee, a dropped ssh) is no reason to lose the night.
 	signal.Ignore(unix.SIGPIPE)
 	ctx, stop := withSignals(context.Background())
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, seams{})
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, seams{notify: sweep.TakeNotifier()})
 	stop()
 	os.Exit(code)
 }
@@ -94,11 +94,13 @@ func exit(code int) error {
 	return &exitError{code: code}
 }
 
-// seams are where a test's program crashes on purpose; the real one leaves them empty.
+// seams are where a test's program crashes on purpose, which the real one leaves empty, and what it has of the process around it.
 type seams struct {
 	host    []sysfs.Option
 	journal []keeper.JournalOption
 	results []results.Option
+
+	notify *sweep.Notifier // of the process, which a test has not got
 }
 
 // globals are the flags of every command.

@@ -42,7 +42,7 @@ func (o *sweepFlags) check() error {
 func (o *sweepFlags) options(out string, erase []string, allow map[string]bool) sweep.Options {
 	version, commit, _ := identity()
 	return sweep.Options{Out: out, StateDir: o.stateDir, Erase: erase, Allow: allow, Wait: o.wait, MaxFailures: o.maxFailures,
-		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: o.observer.observe, Results: o.results}
+		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: o.observer.observe, Results: o.results, Notify: o.notify}
 }
 
 // conclude prints the summary of a sweep that was begun, says what went wrong, and has its exit code.
