@@ -128,8 +128,10 @@ func (s *Sweep) stand(ctx context.Context, t *transaction) {
 		return
 	}
 	s.event(Event{Kind: PhaseBegan, Run: t.run, Phase: "build"})
+	began := time.Now()
 	err := s.build(ctx, h, t.run.Replicate)
 	if err == nil {
+		s.pace.estimate.build(time.Since(began))
 		t.started, t.mono = time.Now(), workload.Monotonic() // the build is no part of the run
 		return
 	}

@@ -380,6 +380,7 @@ func (s *Sweep) append(t *transaction) error {
 	if err := s.count(t.run, rows); err != nil {
 		return err
 	}
+	s.remember(t.run, rows)
 	s.event(Event{Kind: RunEnded, Run: t.run, Rows: rows, Took: time.Since(t.started)})
 	s.watchFailures(t)
 	return s.orphaned

@@ -31,12 +31,13 @@ type Event struct {
 	Started time.Time
 	Took    time.Duration // of RunEnded
 	Audit   results.Audit // so far
-	Left    time.Duration // how long the rest takes; < 0: not known
+	Left    time.Duration // that the rest takes, by the estimate so far; below 0: unknown
 }
 
 func (s *Sweep) event(e Event) {
 	s.step()
-	e.Audit, e.Left = s.tally(), -1
+	s.clock(e)
+	e.Audit, e.Left = s.tally(), s.timeLeft()
 	line := s.log.Info().Str("event", string(e.Kind))
 	if e.Run.ID != "" {
 		line = line.Str("run", e.Run.ID)

@@ -78,7 +78,7 @@ func (o Outcome) Next() string {
 	switch {
 	case len(o.Unrestored) > 0:
 		return "sudo qdsweep restore" + state
-	case o.Audit.Remaining > 0:
+	case o.Audit.Remaining > 0 && !o.Sufficient:
 		return "sudo qdsweep resume" + state + allow + " " + dir
 	case o.Audit.Failed+o.Audit.Suspect > 0:
 		return "sudo qdsweep resume --retry-failed" + state + allow + " " + dir

@@ -64,7 +64,7 @@ func (w *walk) kind(i int) int {
 
 // kindOfWork is what cells of one kind do.
 type kindOfWork struct {
-	number int   // of the combinations; -1 of an included cell
+	number int   // of the combinations; of included cells -1, -2 and so on
 	target Level // that picks the target; zero where there is one only
 	specs  []workload.Spec
 }
@@ -91,8 +91,8 @@ func (m Matrix) eachWorkloads(base []workload.Spec, f func(kindOfWork) bool) {
 	if !w.eachKind(kindOfWork{specs: specs}, puts, used, f) {
 		return
 	}
-	for _, c := range m.Include {
-		if specs, err := c.Specs(base); err == nil && !f(kindOfWork{-1, c.picks(), specs}) {
+	for n, c := range m.Include {
+		if specs, err := c.Specs(base); err == nil && !f(kindOfWork{-1 - n, c.picks(), specs}) {
 			return
 		}
 	}

@@ -49,6 +49,9 @@ func (s *Sweep) open(ctx context.Context) error {
 		s.ledger = newLedger(s.plan.Profile)
 	}
 	s.audit.Planned = s.plan.Count()
+	if err := s.startPace(); err != nil {
+		return err
+	}
 	if err := s.judge(ctx); err != nil {
 		return err
 	}

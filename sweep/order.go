@@ -21,6 +21,8 @@ type Run struct {
 	Replicate int    `json:"replicate"`      // counting from 1
 	Attempt   int    `json:"-"`              // counting from 1
 	Skip      string `json:"skip,omitempty"` // why it will not work: it is planned as skipped
+
+	number int32 // of its cell in the walk
 }
 
 // order yields the runs of a sweep: its replicates one after another, each shuffled by the seed and its own number, so
@@ -51,7 +53,7 @@ func order(m Matrix, seed uint64, shuffled bool, replicates int, skip func(w *wa
 				}
 				index++
 				cell := w.cell(i)
-				run := Run{ID: cell.String() + suffix, Index: index, Cell: cell, Replicate: replicate, Attempt: 1}
+				run := Run{ID: cell.String() + suffix, Index: index, Cell: cell, Replicate: replicate, Attempt: 1, number: number}
 				if skip != nil {
 					run.Skip = skip(w, i)
 				}

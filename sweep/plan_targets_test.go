@@ -131,7 +131,7 @@ func TestSeveralTargetsAreNotOverridden(t *testing.T) {
 		assert.ErrorContains(t, p.Override(Overrides{Device: "/dev/sdc"}), "--device /dev/sdc: this profile's target is picked by an axis ("+form+")")
 		assert.ErrorContains(t, p.Override(Overrides{Directory: "/mnt"}), "--directory /mnt")
 		assert.Equal(t, target, p.Target)
-		assert.NoError(t, p.Override(Overrides{Repeats: 2}))
+		assert.NoError(t, p.Override(Overrides{Repeats: "2"}))
 	}
 }
 

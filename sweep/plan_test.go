@@ -359,13 +359,13 @@ func TestShippedProfilesPlan(t *testing.T) {
 func TestOverride(t *testing.T) {
 	seed := uint64(9)
 	p := read(t, "version: 1\nname: a\ntarget: {directory: /mnt}"+readers)
-	require.NoError(t, p.Override(Overrides{Device: "/dev/sdb", Repeats: 7, Seed: &seed, Timeout: time.Hour}))
+	require.NoError(t, p.Override(Overrides{Device: "/dev/sdb", Repeats: "7", Seed: &seed, Timeout: time.Hour}))
 	assert.Equal(t, TargetSpec{Device: "/dev/sdb"}, p.Target)
 	assert.Equal(t, 7, p.Repeats)
 	assert.Equal(t, seed, p.Seed)
 	assert.True(t, p.SeedGiven)
 	assert.Equal(t, time.Hour, p.Timeout)
-	err := p.Override(Overrides{Device: "a", Directory: "b", Repeats: -1, Timeout: time.Millisecond})
+	err := p.Override(Overrides{Device: "a", Directory: "b", Repeats: "-1", Timeout: time.Millisecond})
 	for _, flag := range []string{"--device and --directory", "--repeats -1", "--timeout 1ms"} {
 		assert.ErrorContains(t, err, flag)
 	}

@@ -14,6 +14,7 @@ type work struct {
 	loads         []load
 	mean, longest time.Duration // of a run
 	rows          [2]int        // of a run: the fewest, the most
+	guess         []float32     // seconds of a run, by kind of work; of included cells behind those of the combinations
 }
 
 // load is one workload over all the cells.
@@ -45,6 +46,7 @@ func (p *Plan) planWork() []sysfs.Refusal {
 	said := map[string]bool{}
 	var total time.Duration
 	judged := 0
+	p.work.guess = make([]float32, m.kinds()+len(m.Include))
 	smallest := p.smallest()
 	m.eachWorkloads(p.Profile.Workloads, func(k kindOfWork) bool {
 		if k.number >= 0 && m.shapes() {
@@ -83,6 +85,11 @@ func (p *Plan) planWork() []sysfs.Refusal {
 		judged++
 		d := p.duration(k.specs, t)
 		total += d
+		at := k.number
+		if at < 0 {
+			at = m.kinds() - 1 - k.number
+		}
+		p.work.guess[at] = float32(d.Seconds())
 		p.work.longest = max(p.work.longest, d)
 		p.work.add(k.specs)
 		return len(refusals) < maxRefusals
@@ -147,11 +154,14 @@ func (w *work) add(specs []workload.Spec) {
 	w.rows = [2]int{min(w.rows[0], rows), max(w.rows[1], rows)}
 }
 
+// runOverhead is what a run takes beside its workloads: settings, looks at the drives, rows.
+const runOverhead = 100 * time.Millisecond
+
 // duration is a first guess of a run: what its workloads say, rest before each, settings. Workloads by bytes are guessed
 // at 100 MB/s and 100 random operations a second on rotating members, 400 MB/s and 10,000 on others, a member; what a
 // drive does is known after the first run and not before.
 func (p *Plan) duration(specs []workload.Spec, t *Target) time.Duration {
-	d := 100 * time.Millisecond
+	d := runOverhead
 	if _, ok := p.Profile.Matrix.Axis("write_cache"); ok {
 		d += 600 * time.Millisecond // two changes (kernel.md)
 	}

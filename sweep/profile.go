@@ -37,13 +37,17 @@ type Profile struct {
 	Name, Description string // at small scale the name ends in -small
 	Target            TargetSpec
 	Matrix            Matrix
-	Repeats           int // replicates
+	Repeats           int     // replicates; with RepeatsMin the most of them
+	RepeatsMin        int     // the fewest, after which Precision is enough; 0: all Repeats are done, whatever they show
+	Precision         float64 // half the width of the 95 % interval of each mean, as a share of it; with RepeatsMin
 	Order             string
 	Seed              uint64
 	SeedGiven         bool // else NewPlan chooses one
 	Settle            time.Duration
 	Timeout           time.Duration // of one run
 	TimeoutGiven      bool          // else Plan.Timeout says what it is
+	Deadline          time.Duration // from each start of the sweep; 0: none. No replicate is begun that cannot be finished
+	Until             Clock         // the same as a time of day; at most one of them is set
 	Unsupported       string
 	Workloads         []workload.Spec
 	Hooks             Hooks
@@ -165,15 +169,7 @@ type profileReader struct {
 func profileKeys() []string {
 	return []string{
 		"version", "name", "description", "target", "matrix", "repeats", "order", "seed", "settle", "timeout",
-		"unsupported", "workloads", "hooks", "small",
-	}
-}
-
-// laterKeys are keys of the format that this version does not have, with what to do without them.
-func laterKeys() map[string]string {
-	return map[string]string{
-		"deadline": "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
-		"until":    "take it out, and choose repeats that fit the night (`qdsweep plan` says how long it takes)",
+		"deadline", "until", "unsupported", "workloads", "hooks", "small",
 	}
 }
 
@@ -209,6 +205,10 @@ func (r *profileReader) profile(root *yaml.Node) {
 			r.p.Settle = r.duration(f.value, "settle", 0, 10*time.Minute)
 		case "timeout":
 			r.p.Timeout, r.p.TimeoutGiven = r.duration(f.value, "timeout", time.Second, 7*24*time.Hour), true
+		case "deadline":
+			r.p.Deadline = r.duration(f.value, "deadline", shortestDeadline, longestDeadline)
+		case "until":
+			r.until(f.value)
 		case "unsupported":
 			r.p.Unsupported = r.oneOf(f.value, "unsupported", Refuse, Skip, Record)
 		case "workloads":
@@ -218,8 +218,11 @@ func (r *profileReader) profile(root *yaml.Node) {
 		case "small":
 			r.scaled = r.smallDocument(root, f.value)
 		default:
-			r.unknown(f, "in a profile", profileKeys(), laterKeys())
+			r.unknown(f, "in a profile", profileKeys())
 		}
+	}
+	if seen["deadline"] && seen["until"] {
+		r.fail(r.p.places["until"], "until", "the sweep ends by the deadline already; leave one of them out")
 	}
 	for key, write := range map[string]string{
 		"version":   "missing; write version: 1",

@@ -55,7 +55,7 @@ func (r *profileReader) build(n *yaml.Node) *BuildSpec {
 		case "mount_options":
 			b.MountOptions = r.options(f.value, "mount_options", "options of mount, such as [noatime] or noatime,nodelalloc")
 		default:
-			r.unknown(f, "in build", buildKeys(), nil)
+			r.unknown(f, "in build", buildKeys())
 		}
 	}
 	if !given["members"] {

@@ -28,21 +28,3 @@ func TestExamplesOfTheDocs(t *testing.T) {
 		assert.Empty(t, p.Warnings, source)
 	}
 }
-
-// The keys of later versions are refused by name, never as a misspelling.
-func TestKeysOfLaterVersions(t *testing.T) {
-	const work = "\nworkloads: [{name: a, type: io}]\n"
-	for name, source := range map[string]string{
-		"deadline":  "deadline: 8h" + work,
-		"until":     "until: \"07:00\"" + work,
-		"precision": "repeats: {min: 6, max: 20, precision: 2%}" + work,
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := ReadProfile("later.yaml", strings.NewReader("version: 1\nname: later\n"+source))
-			var wrong *ProfileErrors
-			require.ErrorAs(t, err, &wrong)
-			assert.Contains(t, wrong.Errors[0].Allowed, "not yet in this version")
-			assert.Positive(t, wrong.Errors[0].Line)
-		})
-	}
-}

@@ -70,7 +70,7 @@ func (r *profileReader) hooks(n *yaml.Node) {
 		case f.name == "timeout":
 			h.Timeout = r.duration(f.value, "timeout", time.Second, 24*time.Hour)
 		default:
-			r.unknown(f, "in hooks", []string{beforeSweep, beforeRun, afterRun, afterSweep, "timeout"}, nil)
+			r.unknown(f, "in hooks", []string{beforeSweep, beforeRun, afterRun, afterSweep, "timeout"})
 		}
 	}
 	if len(h.list()) == 0 {

@@ -213,12 +213,8 @@ func missing(n *yaml.Node) bool {
 	return n.Tag == "!!null" && (n.Value == "" || n.Value == "~")
 }
 
-// unknown refuses a key that is none of the known ones. later are the keys of versions to come, with what to do meanwhile.
-func (r *reader) unknown(f field, in string, known []string, later map[string]string) {
-	if meanwhile, ok := later[f.name]; ok {
-		r.fail(at(f.key), f.name, "not yet in this version: %s", meanwhile)
-		return
-	}
+// unknown refuses a key that is none of the known ones.
+func (r *reader) unknown(f field, in string, known []string) {
 	if word := closest(f.name, known); word != "" {
 		r.fail(at(f.key), f.name, "no such key %s; did you mean %s?", in, word)
 		return

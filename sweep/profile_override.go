@@ -12,9 +12,11 @@ type Overrides struct {
 	Scale     string // --scale: SmallScale
 	Device    string // --device
 	Directory string // --directory; made absolute
-	Repeats   int    // --repeats
+	Repeats   string // --repeats, as the profile says it
 	Seed      *uint64
 	Timeout   time.Duration // --timeout
+	Deadline  time.Duration // --deadline; takes the place of until as well
+	Until     string        // --until; takes the place of deadline as well
 }
 
 // Override puts the flags in. An error is the user's (exit 2) and names the flag.
@@ -40,11 +42,13 @@ func (p *Profile) Override(o Overrides) error {
 		}
 		p.Target = TargetSpec{Directory: absolute}
 	}
-	if o.Repeats != 0 {
-		if o.Repeats < 1 || o.Repeats > min(maxRepeats, maxRuns/max(p.Matrix.Count(), 1)) {
-			errs = append(errs, fmt.Errorf("--repeats %d: 1 to %d replicates, and at most %d runs", o.Repeats, maxRepeats, maxRuns))
+	if o.Repeats != "" {
+		if err := p.parseRepeats(o.Repeats); err != nil {
+			errs = append(errs, err)
 		}
-		p.Repeats = o.Repeats
+	}
+	if err := p.parseEnd(o.Deadline, o.Until); err != nil {
+		errs = append(errs, err)
 	}
 	if o.Seed != nil {
 		p.Seed, p.SeedGiven = *o.Seed, true

@@ -40,24 +40,6 @@ func printable(text string) bool {
 	return !slices.ContainsFunc([]rune(text), func(c rune) bool { return !strconv.IsPrint(c) })
 }
 
-func (r *profileReader) repeats(n *yaml.Node) {
-	allowed := fmt.Sprintf("the number of replicates is a plain decimal, 1 to %d", maxRepeats)
-	if n.Kind == yaml.MappingNode {
-		r.fail(at(n), "repeats", "not yet in this version: {min, max, precision}; %s", allowed)
-		return
-	}
-	text, ok := r.scalar(n, "repeats", allowed)
-	if !ok {
-		return
-	}
-	count, ok := decimal(text)
-	if !ok || count < 1 || count > maxRepeats {
-		r.wrong(at(n), "repeats", text, "%s", allowed)
-		return
-	}
-	r.p.Repeats = int(count)
-}
-
 func (r *profileReader) seed(n *yaml.Node) {
 	const allowed = "the seed of the order is a plain decimal, 0 to 18446744073709551615"
 	text, ok := r.scalar(n, "seed", allowed)

@@ -45,7 +45,7 @@ func (r *profileReader) smallDocument(root, n *yaml.Node) *yaml.Node {
 		case "workloads":
 			f.value = r.smallWorkloads(valueOf(&whole, "workloads"), f)
 		default:
-			r.unknown(f, "in small", smallKeys(), nil)
+			r.unknown(f, "in small", smallKeys())
 			continue
 		}
 		if f.value != nil {
@@ -209,7 +209,7 @@ func (p *Profile) changedIn(small *Profile) []string {
 			changed = append(changed, fmt.Sprintf("%s %s instead of %s", what, now, before))
 		}
 	}
-	differ("repeats", fmt.Sprint(small.Repeats), fmt.Sprint(p.Repeats))
+	differ("repeats", small.RepeatsText(), p.RepeatsText())
 	differ("settle", span(small.Settle), span(p.Settle))
 	if small.TimeoutGiven && small.Timeout != p.Timeout {
 		changed = append(changed, "timeout "+span(small.Timeout))

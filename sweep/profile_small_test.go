@@ -75,7 +75,7 @@ func TestSmallScale(t *testing.T) {
 
 func TestSmallScaleAndOtherFlags(t *testing.T) {
 	p := read(t, withSmall)
-	require.NoError(t, p.Override(Overrides{Scale: SmallScale, Device: "sdb", Repeats: 2, Timeout: time.Hour}))
+	require.NoError(t, p.Override(Overrides{Scale: SmallScale, Device: "sdb", Repeats: "2", Timeout: time.Hour}))
 	assert.Equal(t, "sdb", p.Target.Device)
 	assert.Equal(t, 2, p.Repeats, "a flag says more than small")
 	assert.Equal(t, time.Hour, p.Timeout)

@@ -33,7 +33,7 @@ func (r *profileReader) span(f field) []string {
 		case "times", "step":
 			part[one.name] = r.growth(f.name, one)
 		default:
-			r.unknown(one, "in a range", []string{"from", "to", "times", "step"}, nil)
+			r.unknown(one, "in a range", []string{"from", "to", "times", "step"})
 			continue
 		}
 		node[one.name] = one.value

@@ -43,7 +43,7 @@ func (r *profileReader) target(n *yaml.Node) {
 		case "build":
 			t.Build = r.build(f.value)
 		default:
-			r.unknown(f, "in target", targetForms(), nil)
+			r.unknown(f, "in target", targetForms())
 		}
 	}
 	if len(forms) > 1 {

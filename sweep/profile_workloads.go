@@ -107,7 +107,7 @@ func (r *profileReader) parameter(typ string, e workload.FieldError, fields []fi
 	}
 	for _, f := range fields {
 		if f.name == e.Key && e.Key != "type" && !slices.Contains(known, e.Key) {
-			r.unknown(f, "in a workload of type "+typ, known, nil)
+			r.unknown(f, "in a workload of type "+typ, known)
 			return
 		}
 	}

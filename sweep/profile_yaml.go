@@ -19,13 +19,19 @@ func (p *Profile) YAML() []byte {
 	}
 	p.Target.yaml(&b)
 	p.Matrix.yaml(&b)
-	fmt.Fprintf(&b, "repeats: %d\norder: %s\n", p.Repeats, p.Order)
+	fmt.Fprintf(&b, "repeats: %s\norder: %s\n", p.RepeatsText(), p.Order)
 	if p.SeedGiven {
 		fmt.Fprintf(&b, "seed: %d\n", p.Seed)
 	}
 	fmt.Fprintf(&b, "settle: %s\n", span(p.Settle))
 	if p.TimeoutGiven {
 		fmt.Fprintf(&b, "timeout: %s\n", span(p.Timeout))
+	}
+	if p.Deadline > 0 {
+		fmt.Fprintf(&b, "deadline: %s\n", span(p.Deadline))
+	}
+	if p.Until.Set {
+		fmt.Fprintf(&b, "until: %s\n", quoted(p.Until.String()))
 	}
 	fmt.Fprintf(&b, "unsupported: %s\nworkloads:\n", p.Unsupported)
 	for _, s := range p.Workloads {

@@ -63,6 +63,7 @@ type Sweep struct {
 
 	keeper *keeper.Client
 	worker *workload.Worker
+	pace   *pace
 	began  func(phase string) // what is done when the worker says that a phase has begun
 	holds  []*hold
 	parts  []*part // what arrays are built from
@@ -92,6 +93,7 @@ type Outcome struct {
 	Signal      os.Signal         // the signal that ended it, nil for none
 	SkipAllowed bool              // the profile says unsupported: skip, so skipped runs are as they should be
 	Err         error             // a fault of our own, or of the output folder
+	Sufficient  bool              // the deadline ended it, after as many whole replicates as are needed: what remains is no fault
 
 	hooks bool // the profile has some, which resume must be allowed again
 }
@@ -149,10 +151,16 @@ func (s *Sweep) runs(ctx context.Context) error {
 		}
 		attempts, due := s.due(r)
 		if !due {
+			s.passed(r)
 			continue // its rows are in the file
 		}
 		if s.holdOf(r).ended != "" {
 			continue // remaining
+		}
+		if over, why := s.enough(r); why != nil {
+			return why
+		} else if over {
+			break
 		}
 		deaths := 0
 		for {
@@ -178,6 +186,7 @@ func (s *Sweep) runs(ctx context.Context) error {
 			s.note("the keeper died; a new one put every setting back, and the run %s begins again", r.ID)
 		}
 	}
+	s.lastWord()
 	if over := s.endings(); over != "" {
 		return &errEnd{reason: over}
 	}
@@ -190,7 +199,7 @@ type SignalError struct{ Signal os.Signal }
 func (e *SignalError) Error() string { return "signal: " + e.Signal.String() }
 
 func (s *Sweep) outcome(ctx context.Context, err error) Outcome {
-	out := Outcome{Sweep: s.id, Dir: s.out.dir, StateDir: s.opt.StateDir, Audit: s.tally(), Unrestored: s.unrestored, SkipAllowed: s.plan.Profile.Unsupported == "skip"}
+	out := Outcome{Sweep: s.id, Dir: s.out.dir, StateDir: s.opt.StateDir, Audit: s.tally(), Unrestored: s.unrestored, SkipAllowed: s.plan.Profile.Unsupported == "skip", Sufficient: s.sufficient()}
 	out.hooks = len(s.plan.Profile.Hooks.list()) > 0
 	var sig *SignalError
 	var end *errEnd

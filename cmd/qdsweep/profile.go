@@ -20,9 +20,10 @@ import (
 // planFlags are the flags that plan and run share: the profile's overrides and the consents.
 type planFlags struct {
 	device, directory string
-	repeats           int
+	repeats           string
 	seed              uint64
-	timeout           time.Duration
+	timeout, deadline time.Duration
+	until             string
 	scale             string
 	consentFlags      // of the command line only, never a profile's
 
@@ -33,9 +34,11 @@ func (o *planFlags) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.device, "device", "", "the target, instead of the profile's: /dev/sdb, a /dev/disk/by-id link, wwid:…, serial:…")
 	f.StringVar(&o.directory, "directory", "", "a directory as the target: files in it, settings on the disks below it")
-	f.IntVar(&o.repeats, "repeats", 0, "replicates, instead of the profile's")
+	f.StringVar(&o.repeats, "repeats", "", "replicates, instead of the profile's: a number, or '{min: 6, max: 20, precision: 2%}'")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of order and offsets, instead of the profile's")
 	f.DurationVar(&o.timeout, "timeout", 0, "what one run may take, instead of the profile's")
+	f.DurationVar(&o.deadline, "deadline", 0, "end within so long, instead of the profile's deadline or until: begin no replicate that cannot be finished")
+	f.StringVar(&o.until, "until", "", "the same as a `TIME` of day: 07:00, or 'mon 07:00'")
 	f.StringVar(&o.scale, "scale", "", "`small`: a try of a minute instead of hours, as the profile's small says it")
 	o.consentFlags.addFlags(c)
 }
@@ -57,8 +60,14 @@ func (o *planFlags) refuseEmpty() error {
 	if o.given["scale"] && o.scale == "" {
 		wrong = append(wrong, "--scale is empty (a shell variable that is not set?); write --scale small, or leave the flag out")
 	}
-	if o.given["repeats"] && o.repeats == 0 {
-		wrong = append(wrong, "--repeats 0: 1 replicate at least; leave the flag out for the profile's")
+	if o.given["repeats"] && o.repeats == "" {
+		wrong = append(wrong, "--repeats is empty (a shell variable that is not set?); write a number, or leave the flag out for the profile's")
+	}
+	if o.given["until"] && o.until == "" {
+		wrong = append(wrong, "--until is empty (a shell variable that is not set?); write a time of day, or leave the flag out for the profile's")
+	}
+	if o.given["deadline"] && o.deadline == 0 {
+		wrong = append(wrong, "--deadline 0s: nothing can be done in no time; 1s at least, or leave the flag out for the profile's")
 	}
 	if o.given["timeout"] && o.timeout == 0 {
 		wrong = append(wrong, "--timeout 0s: a run cannot be without an end; 1s at least, or leave the flag out for the profile's")
@@ -79,7 +88,7 @@ func (o *planFlags) profile(name string) (*sweep.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	over := sweep.Overrides{Scale: o.scale, Device: o.device, Directory: o.directory, Repeats: o.repeats, Timeout: o.timeout}
+	over := sweep.Overrides{Scale: o.scale, Device: o.device, Directory: o.directory, Repeats: o.repeats, Timeout: o.timeout, Deadline: o.deadline, Until: o.until}
 	if o.given["seed"] {
 		over.Seed = &o.seed
 	}
@@ -170,14 +179,20 @@ func (o planFlags) values() []string {
 	if o.scale != "" {
 		words = append(words, "--scale", o.scale)
 	}
-	if o.repeats != 0 {
-		words = append(words, "--repeats", fmt.Sprint(o.repeats))
+	if o.repeats != "" {
+		words = append(words, "--repeats", quoted(o.repeats))
 	}
 	if o.given["seed"] {
 		words = append(words, "--seed", fmt.Sprint(o.seed))
 	}
 	if o.timeout != 0 {
 		words = append(words, "--timeout", o.timeout.String())
+	}
+	if o.deadline != 0 {
+		words = append(words, "--deadline", o.deadline.String())
+	}
+	if o.until != "" {
+		words = append(words, "--until", quoted(o.until))
 	}
 	return words
 }

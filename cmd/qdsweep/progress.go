@@ -29,9 +29,9 @@ type progress struct {
 	bars *mpb.Progress
 	bar  *mpb.Bar
 
-	began   time.Time
 	done    int
-	before  int    // of them were done when it was begun
+	rest    time.Duration // by the sweep's own estimate, when it was last told; below 0: not known
+	told    time.Time
 	now     string // the run going on
 	phase   string
 	lastOut time.Time
@@ -50,7 +50,7 @@ const (
 )
 
 func newProgress(stderr io.Writer, quiet, verbose bool) *progress {
-	p := &progress{w: stderr, quiet: quiet, every: verbose, quit: make(chan struct{}), events: make(chan sweep.Event, eventsKept), shown: make(chan struct{}), began: time.Now(), lastOut: time.Now()}
+	p := &progress{w: stderr, quiet: quiet, every: verbose, quit: make(chan struct{}), events: make(chan sweep.Event, eventsKept), shown: make(chan struct{}), rest: -1, lastOut: time.Now()}
 	if !quiet && terminal(stderr) {
 		p.bars = mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
 	} else if !quiet {
@@ -87,9 +87,15 @@ func (p *progress) observe(e sweep.Event) {
 func (p *progress) take(e sweep.Event) (text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.rest, p.told = e.Left, time.Now()
+	if e.Audit.Planned != p.total { // which are fewer when the precision was reached
+		if p.total = e.Audit.Planned; p.bar != nil {
+			p.bar.SetTotal(int64(p.total), false)
+		}
+	}
 	switch e.Kind {
 	case sweep.Began:
-		p.began, p.total, p.before, p.done = time.Now(), e.Audit.Planned, e.Audit.Done(), e.Audit.Done()
+		p.total, p.done = e.Audit.Planned, e.Audit.Done()
 		if p.bars != nil {
 			p.bar = p.bars.AddBar(int64(p.total), mpb.PrependDecorators(decor.CountersNoUnit("%d of %d runs ")),
 				mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + p.line() })))
@@ -135,13 +141,12 @@ func (p *progress) line() string {
 	return s + p.left()
 }
 
-// left is the time the other runs take if they take what those so far took.
+// left is the time that the rest takes.
 func (p *progress) left() string {
-	if p.done == p.before || p.done >= p.total {
+	if p.rest <= 0 {
 		return ""
 	}
-	each := time.Since(p.began) / time.Duration(p.done-p.before)
-	return fmt.Sprintf(", about %s left", (each * time.Duration(p.total-p.done)).Round(time.Second))
+	return fmt.Sprintf(", about %s left", max(p.rest-time.Since(p.told), 0).Round(time.Second))
 }
 
 // say prints a line; above the bar where there is one.

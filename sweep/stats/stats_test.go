@@ -104,7 +104,7 @@ func TestMetric(t *testing.T) {
 		"time only":      {results.Row{Phase: "remove", Seconds: some}, Seconds},
 		"over the limit": {results.Row{Phase: "read", Seconds: some, Reason: results.OverTheLimit.With("EIO")}, ""},
 	} {
-		assert.Equal(t, c.want, metric(c.r), name)
+		assert.Equal(t, c.want, Gate(c.r), name)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestThePooledIntervalCovers95Percent(t *testing.T) {
 	}
 	covered := 0
 	for range sweeps {
-		var p pool
+		var p Pool
 		first := 0.0
 		for c := range cells {
 			v := make([]float64, runs)
@@ -143,9 +143,9 @@ func TestThePooledIntervalCovers95Percent(t *testing.T) {
 			if c == 0 {
 				first = (math.Log(v[0]) + math.Log(v[1]) + math.Log(v[2])) / 3
 			}
-			p.add(v)
+			p.Add(logs(v))
 		}
-		if math.Abs(first-math.Log(100)) <= math.Log1p(*p.halfWidthPercent()/100) {
+		if math.Abs(first-math.Log(100)) <= math.Log1p(p.HalfWidth()) {
 			covered++
 		}
 	}

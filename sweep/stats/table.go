@@ -185,7 +185,7 @@ func (c *Collector) Add(r results.Row) {
 			return
 		}
 		if p := c.phases[phase]; p.Metric == "" {
-			p.Metric = metric(r)
+			p.Metric = Gate(r)
 		}
 		cpu, percent := cpuOf(r)
 		for i, n := range [columns]results.Num{
@@ -200,9 +200,10 @@ func (c *Collector) Add(r results.Row) {
 	}
 }
 
-// metric picks what a phase is judged by. "" when the row has no figure at all
-// (a record over the limit): the next row decides.
-func metric(r results.Row) Metric {
+// Gate is the metric that a row's phase is judged by: the design's gate metric.
+// "" when the row has no figure at all (a record over the limit): the next row
+// decides.
+func Gate(r results.Row) Metric {
 	_, rate := r.MBPerS.Get()
 	_, ops := r.IOPS.Get()
 	_, time := r.Seconds.Get()
@@ -225,10 +226,10 @@ func counted(phase string) bool {
 
 // Table summarises what was added. The collector can go on afterwards.
 func (c *Collector) Table() Table {
-	pools := map[PhaseID]*pool{}
+	pools := map[PhaseID]*Pool{}
 	for _, p := range c.list {
 		p.Fewest, p.Most = 0, 0
-		pools[p.PhaseID] = &pool{}
+		pools[p.PhaseID] = &Pool{}
 	}
 	t := Table{Phases: c.list}
 	for _, in := range c.order {
@@ -244,7 +245,7 @@ func (c *Collector) Table() Table {
 			}
 			in.Summaries[id] = &s
 			p := c.phases[id]
-			pools[id].add(v.of[p.Metric.column()])
+			pools[id].Add(logs(v.of[p.Metric.column()]))
 			n := s.Of(p.Metric).N
 			if p.Most = max(p.Most, n); n > 0 && (p.Fewest == 0 || n < p.Fewest) {
 				p.Fewest = n
@@ -253,9 +254,23 @@ func (c *Collector) Table() Table {
 		t.Cells = append(t.Cells, &in.Cell)
 	}
 	for _, p := range c.list {
-		p.HalfWidthPercent = pools[p.PhaseID].halfWidthPercent()
+		if pool := pools[p.PhaseID]; pool.Degrees > 0 {
+			percent := 100 * pool.HalfWidth()
+			p.HalfWidthPercent = &percent
+		}
 	}
 	return t
+}
+
+// logs are the logarithms of a cell's figures. Where one has none (no rate, no
+// time), the cell says nothing of the spread.
+func logs(values []float64) (l Logs) {
+	for _, v := range values {
+		if !l.Add(v) {
+			return Logs{}
+		}
+	}
+	return l
 }
 
 func (m Metric) column() int {
@@ -266,4 +281,21 @@ func (m Metric) column() int {
 		return iops
 	}
 	return seconds
+}
+
+// Of is the metric's figure in a row; false where it has none, or was refused
+// as a record over the limit.
+func (m Metric) Of(r results.Row) (float64, bool) {
+	if overLimit(r.Reason) != "" {
+		return 0, false
+	}
+	switch m {
+	case MBPerS:
+		return r.MBPerS.Get()
+	case IOPS:
+		return r.IOPS.Get()
+	case Seconds:
+		return r.Seconds.Get()
+	}
+	return 0, false
 }

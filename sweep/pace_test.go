@@ -1,0 +1,112 @@
+package sweep
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qdsweep/sysfs/systest"
+)
+
+func (b *bench) repeats(text string) {
+	b.profile = strings.Replace(b.profile, "repeats: 1", "repeats: "+text, 1)
+}
+
+// status is status.json.
+func (b *bench) status() (s Status) {
+	b.Helper()
+	text, err := os.ReadFile(filepath.Join(b.out, "status.json"))
+	require.NoError(b, err)
+	require.NoError(b, json.Unmarshal(text, &s))
+	return s
+}
+
+// notes collects what is said.
+func (b *bench) notes() *[]string {
+	var said []string
+	b.observe = func(e Event) {
+		if e.Kind == Note {
+			said = append(said, e.Text)
+		}
+	}
+	return &said
+}
+
+// A precision that anything reaches ends the sweep as soon as the spread can be known, and what was planned is what was done.
+func TestPrecisionEndsTheSweep(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 31]}", systest.Disk{Name: "sda"})
+	b.repeats("{min: 2, max: 9, precision: 50%}")
+	said := b.notes()
+	o, rows := b.run()
+	replicates := rows[len(rows)-1].Replicate
+	assert.True(t, replicates >= 4 && replicates < 9, "%d replicates", replicates) // two cells: 6 degrees of freedom at least
+	assert.Equal(t, 2*replicates, o.Audit.Planned)
+	assert.Equal(t, o.Audit.Planned, o.Audit.OK)
+	assert.Equal(t, [2]any{"", ExitOK}, [2]any{o.Stopped, o.ExitCode()})
+	assert.Contains(t, strings.Join(*said, "\n"), "precision 50% reached: after ")
+	status := b.status()
+	assert.Equal(t, o.Audit.Planned, status.Planned, "a report takes it from here")
+}
+
+// One that nothing reaches is said, with what was reached instead.
+func TestPrecisionNotReached(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1]}", systest.Disk{Name: "sda"})
+	b.repeats("{min: 2, max: 3, precision: 0.1%}")
+	said := b.notes()
+	o, rows := b.run()
+	assert.Len(t, rows, 3)
+	assert.Equal(t, ExitOK, o.ExitCode())
+	assert.Contains(t, strings.Join(*said, "\n"), "precision 0.1% not reached: after 3 replicates, which is the most, it is ± ")
+}
+
+// A deadline ends the sweep between two replicates; with two whole ones that is a good end.
+func TestDeadlineEndsTheSweep(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 31]}", systest.Disk{Name: "sda"})
+	b.repeats("1000\ndeadline: 6s")
+	o, rows := b.run()
+	assert.Zero(t, len(rows)%2, "%d runs are whole replicates", len(rows))
+	assert.Equal(t, 2000, o.Audit.Planned)
+	assert.Equal(t, 2000-len(rows), o.Audit.Remaining)
+	assert.Contains(t, o.Stopped, "deadline 6s: ")
+	assert.Contains(t, o.Stopped, " of 1000 replicates are done, the next takes about ")
+	assert.Equal(t, len(rows) >= 4, o.Sufficient) // on a very slow machine it is not
+	assert.Equal(t, map[bool]int{true: ExitOK, false: ExitIncomplete}[o.Sufficient], o.ExitCode())
+}
+
+// One that leaves no time for a first run: nothing is done, and that is no good end.
+func TestDeadlineBeforeTheFirstRun(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 31]}", systest.Disk{Name: "sda"})
+	b.repeats("3\ndeadline: 1s")
+	b.profile = strings.Replace(b.profile, "runtime: 150ms", "runtime: 5s", 1)
+	o, rows := b.run()
+	assert.Empty(t, rows)
+	assert.False(t, o.Sufficient)
+	assert.Equal(t, 6, o.Audit.Remaining)
+	assert.Equal(t, ExitIncomplete, o.ExitCode())
+	assert.Contains(t, o.Stopped, "0 of 3 replicates are done, the next run takes about 5.1 s")
+}
+
+// The time left is told from the first event on, and goes down to nothing.
+func TestTimeLeft(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 31]}", systest.Disk{Name: "sda"})
+	b.repeats("4")
+	var left []time.Duration
+	b.observe = func(e Event) {
+		if e.Kind == Began || e.Kind == RunEnded {
+			left = append(left, e.Left)
+		}
+	}
+	b.run()
+	require.Len(t, left, 9)
+	assert.InDelta(t, 8*0.25, left[0].Seconds(), 0.01, "the guess: 150 ms and 100 ms a run")
+	assert.Zero(t, left[8])
+	for _, l := range left[:8] {
+		assert.Positive(t, l)
+	}
+}
