@@ -41,11 +41,11 @@ func (b *bench) notes() *[]string {
 // A precision that anything reaches ends the sweep as soon as the spread can be known, and what was planned is what was done.
 func TestPrecisionEndsTheSweep(t *testing.T) {
 	b := newBench(t, "{queue_depth: [1, 31]}", systest.Disk{Name: "sda"})
-	b.repeats("{min: 2, max: 9, precision: 50%}")
+	b.repeats("{min: 2, max: 99, precision: 50%}")
 	said := b.notes()
 	o, rows := b.run()
 	replicates := rows[len(rows)-1].Replicate
-	assert.True(t, replicates >= 4 && replicates < 9, "%d replicates", replicates) // two cells: 6 degrees of freedom at least
+	assert.True(t, replicates >= 4 && replicates < 99, "%d replicates", replicates) // two cells: 6 degrees of freedom at least
 	assert.Equal(t, 2*replicates, o.Audit.Planned)
 	assert.Equal(t, o.Audit.Planned, o.Audit.OK)
 	assert.Equal(t, [2]any{"", ExitOK}, [2]any{o.Stopped, o.ExitCode()})
@@ -109,4 +109,37 @@ func TestTimeLeft(t *testing.T) {
 	for _, l := range left[:8] {
 		assert.Positive(t, l)
 	}
+}
+
+// A sweep that is gone on with in the middle of a replicate ends where its rows say that it may, as one that was not interrupted.
+func TestResumeEndsByThePrecision(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 31]}", systest.Disk{Name: "sda"})
+	b.repeats("{min: 2, max: 99, precision: 50%}")
+	b.interrupted(6) // two replicates and a half
+	said := b.notes()
+	o, rows := b.resumed(nil)
+	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
+	assert.Less(t, o.Audit.Planned, 198)
+	assert.Zero(t, o.Audit.Planned%2)
+	b.exactlyOnce(rows, o.Audit.Planned)
+	assert.Contains(t, strings.Join(*said, "\n"), "precision 50% reached: after ")
+
+	again, more := b.resumed(nil) // and there it stays
+	assert.Equal(t, [2]int{ExitOK, o.Audit.Planned}, [2]int{again.ExitCode(), again.Audit.Planned})
+	assert.Len(t, more, len(rows))
+}
+
+// A deadline counts from each start: a sweep that it ended is gone on with, replicate for replicate.
+func TestResumeAfterTheDeadline(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1]}", systest.Disk{Name: "sda"})
+	b.repeats("1000\ndeadline: 2s")
+	first, rows := b.run()
+	if len(rows) >= 2 {
+		assert.Equal(t, [2]any{ExitOK, "qdsweep report " + b.out}, [2]any{first.ExitCode(), first.Next()})
+	}
+	o, more := b.resumed(nil)
+	require.Greater(t, len(more), len(rows))
+	assert.Equal(t, 1000, o.Audit.Done()+o.Audit.Remaining)
+	assert.Contains(t, o.Stopped, "deadline 2s: ")
+	b.exactlyOnce(more, len(more))
 }
