@@ -67,21 +67,28 @@ func (s *Sweep) settingNames() []string {
 
 // Next is what to type after the sweep, "" when there is nothing left to do.
 func (o Outcome) Next() string {
-	state := ""
+	state, dir := "", ShellQuote(o.Dir)
 	if o.StateDir != "" && o.StateDir != DefaultStateDir {
 		state = " --state-dir " + ShellQuote(o.StateDir)
-	}
-	dir, allow := ShellQuote(o.Dir), ""
-	if o.hooks {
-		allow = " --allow hooks"
 	}
 	switch {
 	case len(o.Unrestored) > 0:
 		return "sudo qdsweep restore" + state
 	case o.Audit.Remaining > 0 && !o.Sufficient:
-		return "sudo qdsweep resume" + state + allow + " " + dir
+		return "sudo qdsweep resume" + state + o.again + " " + dir
 	case o.Audit.Failed+o.Audit.Suspect > 0:
-		return "sudo qdsweep resume --retry-failed" + state + allow + " " + dir
+		return "sudo qdsweep resume --retry-failed" + state + o.again + " " + dir
 	}
 	return "qdsweep report " + dir
+}
+
+// flagsAgain are the flags that the folder does not keep.
+func (s *Sweep) flagsAgain() (flags string) {
+	if len(s.profile.Hooks.list()) > 0 {
+		flags += " --allow hooks"
+	}
+	if s.opt.CSV != "" {
+		flags += " --csv " + ShellQuote(s.opt.CSV)
+	}
+	return flags
 }

@@ -20,6 +20,9 @@ func (s *Sweep) open(ctx context.Context) error {
 		if err := checkOut(s.opt.Out); err != nil {
 			return err
 		}
+		if err := s.checkHistory(); err != nil {
+			return err
+		}
 		if err := s.absoluteState(); err != nil {
 			return err
 		}

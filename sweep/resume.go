@@ -22,7 +22,10 @@ const ChangedKernel = "changed-kernel"
 func Resume(ctx context.Context, dir string, h sysfs.Host, opt Options) (Outcome, error) {
 	opt.Out = dir
 	s := &Sweep{host: h, opt: opt}
-	err := s.absoluteState()
+	err := s.checkHistory()
+	if err == nil {
+		err = s.absoluteState()
+	}
 	if err == nil {
 		err = s.reopen()
 	}
@@ -117,8 +120,8 @@ func (s *Sweep) complete() (Outcome, error) {
 		s.note("%s", n)
 	}
 	s.note("nothing is left to do: each of the %d planned runs has its rows", s.audit.Planned)
-	out := Outcome{Sweep: s.id, Dir: s.out.dir, StateDir: s.opt.StateDir, Audit: s.tally(), SkipAllowed: s.profile.Unsupported == Skip}
-	out.Err = s.close()
+	out := Outcome{Sweep: s.id, Dir: s.out.dir, StateDir: s.opt.StateDir, Audit: s.tally(), SkipAllowed: s.profile.Unsupported == Skip, again: s.flagsAgain()}
+	out.Err = errors.Join(s.copyRows(), s.close())
 	s.leave("", out.ExitCode(), out.Next())
 	s.opt.Notify.tell("READY=1", "STATUS="+s.status.sentence()) // a start that is over at once has not failed
 	return out, nil

@@ -101,7 +101,9 @@ func (b *begun) sameProfile(text []byte) error {
 			path, b.hash[:12], was[:min(12, len(was))], ShellQuote(path))}
 	}
 	var err error
-	b.profile, err = ReadProfile(path, strings.NewReader(string(text)))
+	if b.profile, err = ReadProfile(path, strings.NewReader(string(text))); err == nil {
+		b.profile.Warnings = nil // which were of the file that it was made from, and have been said
+	}
 	return err
 }
 

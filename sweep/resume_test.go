@@ -260,3 +260,23 @@ func TestResumeFollowsADrive(t *testing.T) {
 		assert.NotContains(t, fmt.Sprint(w), "/sda/")
 	}
 }
+
+// The history gets each run once, whatever ended a sweep and however often it was gone on with; rows of others stay.
+func TestResumeCopiesToTheHistory(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 2, 4]}", systest.Disk{Name: "sda", QueueDepth: 32})
+	history := filepath.Join(t.TempDir(), "history.csv")
+	b.csv = history
+	b.interrupted(3)
+	for range 2 {
+		b.resumed(func(o *Options) { o.CSV = history })
+	}
+	text, err := os.ReadFile(history)
+	require.NoError(t, err)
+	own, err := os.ReadFile(filepath.Join(b.out, results.FileName))
+	require.NoError(t, err)
+	assert.Equal(t, string(own), string(text))
+
+	_, err = b.again(func(o *Options) { o.CSV = filepath.Join(b.out, "status.json") })
+	assert.Equal(t, ExitUsage, ExitCode(err))
+	assert.Contains(t, err.Error(), "was left alone")
+}

@@ -32,6 +32,8 @@ type Options struct {
 	Version string      // of this program, for environment.json
 	Observe func(Event) // progress; nil for none
 
+	CSV string // a lab's history, to which the rows are copied at the end; "" for none
+
 	RetryFailed bool // of Resume: runs whose last rows are failed or suspect are done once more
 
 	Notify *Notifier // the service manager; nil for none
@@ -95,7 +97,7 @@ type Outcome struct {
 	Err         error             // a fault of our own, or of the output folder
 	Sufficient  bool              // the deadline ended it, after as many whole replicates as are needed: what remains is no fault
 
-	hooks bool // the profile has some, which resume must be allowed again
+	again string // flags that resume is to be given again
 }
 
 // Execute runs a profile's sweep. A sweep that was refused, or could not be set up, is an error (*UsageError, *NotHere, *RefusedError, keeper.BusyError …)
@@ -123,6 +125,7 @@ func (s *Sweep) carryOut(ctx context.Context, opened error) (Outcome, error) {
 // conclude gives up everything that was taken, and says what became of the sweep; err is what ended its runs.
 func (s *Sweep) conclude(ctx context.Context, err error) Outcome {
 	out := s.outcome(ctx, err)
+	out.Err = errors.Join(out.Err, s.copyRows())
 	if err := s.close(); err != nil {
 		out.Err = errors.Join(out.Err, err)
 	}
@@ -200,7 +203,7 @@ func (e *SignalError) Error() string { return "signal: " + e.Signal.String() }
 
 func (s *Sweep) outcome(ctx context.Context, err error) Outcome {
 	out := Outcome{Sweep: s.id, Dir: s.out.dir, StateDir: s.opt.StateDir, Audit: s.tally(), Unrestored: s.unrestored, SkipAllowed: s.plan.Profile.Unsupported == "skip", Sufficient: s.sufficient()}
-	out.hooks = len(s.plan.Profile.Hooks.list()) > 0
+	out.again = s.flagsAgain()
 	var sig *SignalError
 	var end *errEnd
 	switch {

@@ -55,6 +55,7 @@ type bench struct {
 	observe  func(Event)
 	results  []results.Option
 	allow    map[string]bool
+	csv      string
 	erase    []string
 	maker    maker
 	start    func(context.Context) (*keeper.Client, error) // nil: b.keeper
@@ -117,7 +118,7 @@ func (b *bench) execute(ctx context.Context) (Outcome, error) {
 	if start == nil {
 		start = b.keeper
 	}
-	return Execute(ctx, b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker, restless: b.restless, MaxFailures: b.failures, Notify: b.notify})
+	return Execute(ctx, b.read(), b.host, Options{Out: b.out, CSV: b.csv, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker, restless: b.restless, MaxFailures: b.failures, Notify: b.notify})
 }
 
 // run executes a sweep that is not refused.

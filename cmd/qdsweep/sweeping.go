@@ -17,6 +17,8 @@ type sweepFlags struct {
 	output
 	wait        time.Duration
 	maxFailures int
+	csv         string
+	csvGiven    func() bool
 	*globals
 
 	observer *progress
@@ -25,12 +27,17 @@ type sweepFlags struct {
 func (o *sweepFlags) addFlags(c *cobra.Command) {
 	o.output.addFlags(c)
 	c.Flags().DurationVar(&o.wait, "wait", 0, "wait so long for a busy device instead of exit 3")
+	c.Flags().StringVar(&o.csv, "csv", "", "at the end, add the rows to this `FILE` as well: a history of many sweeps")
+	o.csvGiven = func() bool { return c.Flags().Changed("csv") }
 	c.Flags().IntVar(&o.maxFailures, "max-failures", sweep.DefaultMaxFailures, "so many failed runs in a row, and the target's other runs are left remaining")
 }
 
 func (o *sweepFlags) check() error {
 	if o.wait < 0 {
 		return &sweep.UsageError{Text: fmt.Sprintf("--wait %s: 0s at least", o.wait)}
+	}
+	if o.csv == "" && o.csvGiven() {
+		return &sweep.UsageError{Text: "--csv is empty (a shell variable that is not set?); name a file, or leave the flag out"}
 	}
 	if o.maxFailures < 1 {
 		return &sweep.UsageError{Text: fmt.Sprintf("--max-failures %d: 1 at least; a number larger than the runs never ends a sweep", o.maxFailures)}
@@ -41,7 +48,7 @@ func (o *sweepFlags) check() error {
 // options are the sweep's, as far as every command that sweeps has them.
 func (o *sweepFlags) options(out string, erase []string, allow map[string]bool) sweep.Options {
 	version, commit, _ := identity()
-	return sweep.Options{Out: out, StateDir: o.stateDir, Erase: erase, Allow: allow, Wait: o.wait, MaxFailures: o.maxFailures,
+	return sweep.Options{Out: out, StateDir: o.stateDir, Erase: erase, Allow: allow, Wait: o.wait, MaxFailures: o.maxFailures, CSV: o.csv,
 		Version: fmt.Sprintf("%s (commit %s)", version, commit), Observe: o.observer.observe, Results: o.results, Notify: o.notify}
 }
 

@@ -158,7 +158,7 @@ func (f *File) has(run string, attempt int) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if r.Run == run && r.Attempt == attempt {
+		if r.Run == run && r.Attempt == attempt && r.Sweep == f.sweep {
 			return true, nil
 		}
 	}

@@ -18,9 +18,10 @@ import (
 // returned nil is whole in the file; a run is in it whole or not at all for a
 // reader; no attempt of a run is in it twice.
 type File struct {
-	path  string
-	sweep string
-	opts  options
+	path   string
+	sweep  string
+	shared bool // rows of other sweeps are in it, too: a History
+	opts   options
 
 	f     *os.File
 	size  int64 // up to the end of the last whole run
@@ -71,16 +72,21 @@ func WithOwner(uid, gid int) Option {
 //
 // The file is read once, in constant memory.
 func Open(dir, sweep string, opts ...Option) (*File, error) {
-	f := &File{path: filepath.Join(dir, FileName), sweep: sweep, write: write}
-	f.opts = options{hook: func(string) error { return nil }, uid: -1, gid: -1, runs: func([]Row) error { return nil }}
-	for _, o := range opts {
-		o(&f.opts)
-	}
+	f := newFile(filepath.Join(dir, FileName), sweep, opts)
 	if err := f.open(); err != nil {
 		_ = f.Close() // nothing was written through it
 		return nil, err
 	}
 	return f, nil
+}
+
+func newFile(path, sweep string, opts []Option) *File {
+	f := &File{path: path, sweep: sweep, write: write}
+	f.opts = options{hook: func(string) error { return nil }, uid: -1, gid: -1, runs: func([]Row) error { return nil }}
+	for _, o := range opts {
+		o(&f.opts)
+	}
+	return f
 }
 
 func (f *File) open() error {

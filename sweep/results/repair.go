@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,7 +60,11 @@ func (f *File) scan(s *scanner) error {
 		}
 		if before != nil {
 			return fmt.Errorf("%s: %w, but whole runs follow, so it was no crash; nothing was changed: move these lines to %s%s by hand",
-				f.path, s.damage(before), FileName, TornSuffix)
+				f.path, s.damage(before), filepath.Base(f.path), TornSuffix)
+		}
+		if f.shared && rows[0].Sweep != f.sweep {
+			f.size = s.offset
+			continue
 		}
 		if rows[0].Sweep != f.sweep {
 			return &ForeignError{f.path, f.sweep, &OtherSweepError{rows[0].Sweep}}

@@ -102,10 +102,32 @@ func TestTenTimesTheRowsCostTenTimes(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, rows/phases, a.OK)
 		})
+		put("copy", func(sample func()) {
+			history := filepath.Join(dir, "history.csv")
+			for range 2 { // once all of it, once nothing
+				_, err := Copy(history, filepath.Join(dir, FileName), sweepName, 0)
+				require.NoError(t, err)
+				sample()
+			}
+		})
 		return fs
 	}
 	measure(1_000) // warm up
 	small, large := measure(10_000), measure(100_000)
+	for range 3 { // another program on the same cores makes one of them dearer, never cheaper
+		dear := false
+		for name, s := range small {
+			dear = dear || large[name].cpu > 15*s.cpu
+		}
+		if !dear {
+			break
+		}
+		for _, again := range []struct{ best, now map[string]figures }{{small, measure(10_000)}, {large, measure(100_000)}} {
+			for name, f := range again.now {
+				again.best[name] = figures{min(f.cpu, again.best[name].cpu), again.best[name].peak}
+			}
+		}
+	}
 	for name, s := range small {
 		l := large[name]
 		t.Logf("%-6s 10^4 rows: %v, %d KiB; 10^5 rows: %v, %d KiB", name, s.cpu, s.peak>>10, l.cpu, l.peak>>10)
