@@ -110,7 +110,7 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	if !profile.TimeoutGiven {
 		profile.Timeout = max(30*time.Minute, 3*plan.work.longest).Round(time.Second)
 	}
-	plan.Warnings = slices.Concat(p.Warnings, plan.Warnings, plan.warn(ctx), plan.warnMemory(h))
+	plan.Warnings = slices.Concat(p.Warnings, plan.Warnings, plan.warn(ctx), plan.warnMemory(h), plan.warnDeadline())
 	return plan, nil
 }
 
@@ -270,10 +270,4 @@ func (p *Plan) Largest() []workload.Spec {
 		all[i] = l.largest
 	}
 	return all
-}
-
-// Estimate is a first guess of how long the sweep, with what it builds, and one run take.
-func (p *Plan) Estimate() (sweep, run time.Duration) {
-	_, build := p.buildCost()
-	return build + time.Duration(p.cells-p.skipped)*time.Duration(p.Profile.Repeats)*p.work.mean, p.work.mean
 }

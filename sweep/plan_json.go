@@ -11,24 +11,25 @@ import (
 
 // planHead is the plan's JSON without its runs.
 type planHead struct {
-	Name        string             `json:"name"`
-	Description string             `json:"description"`
-	Target      string             `json:"target"`
-	Device      string             `json:"device"`
-	Directory   string             `json:"directory,omitempty"`
-	Writes      bool               `json:"writes"`
-	Targets     []planTarget       `json:"targets"`
-	Members     []planMember       `json:"members"`
-	Axes        []Axis             `json:"axes"`
-	Knobs       []PlannedKnob      `json:"knobs"`
-	Cells       int                `json:"cells"`
-	Repeats     int                `json:"repeats"`
-	Planned     int                `json:"planned"`
-	Skipped     int                `json:"skipped"`
-	Order       string             `json:"order"`
-	Seed        uint64             `json:"seed"`
-	EstimateS   float64            `json:"estimate_s"`
-	RunS        float64            `json:"run_s"`
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Target      string        `json:"target"`
+	Device      string        `json:"device"`
+	Directory   string        `json:"directory,omitempty"`
+	Writes      bool          `json:"writes"`
+	Targets     []planTarget  `json:"targets"`
+	Members     []planMember  `json:"members"`
+	Axes        []Axis        `json:"axes"`
+	Knobs       []PlannedKnob `json:"knobs"`
+	Cells       int           `json:"cells"`
+	Repeats     int           `json:"repeats"`
+	Planned     int           `json:"planned"`
+	Skipped     int           `json:"skipped"`
+	Order       string        `json:"order"`
+	Seed        uint64        `json:"seed"`
+	EstimateS   float64       `json:"estimate_s"`
+	RunS        float64       `json:"run_s"`
+	planTime
 	Builds      int                `json:"builds"`
 	BuildS      float64            `json:"build_s"`
 	TimeoutS    float64            `json:"timeout_s"`
@@ -116,7 +117,7 @@ func (p *Plan) JSON(w io.Writer) error {
 	head := planHead{
 		Name: p.Profile.Name, Description: p.Profile.Description, Writes: p.Writes(), Targets: []planTarget{}, Members: []planMember{}, Axes: orEmpty(p.Profile.Matrix.Axes),
 		Knobs: orEmpty(p.Knobs), Cells: p.cells, Repeats: p.Profile.Repeats, Planned: p.Count(), Skipped: p.skipped * p.Profile.Repeats,
-		Order: p.Profile.Order, Seed: p.Profile.Seed, EstimateS: whole.Seconds(), RunS: run.Seconds(), TimeoutS: p.Profile.Timeout.Seconds(),
+		Order: p.Profile.Order, Seed: p.Profile.Seed, EstimateS: whole.Seconds(), RunS: run.Seconds(), planTime: p.timeJSON(), TimeoutS: p.Profile.Timeout.Seconds(),
 		Builds: builds * p.Profile.Repeats, BuildS: building.Seconds(),
 		Unsupported: orEmpty(p.Unsupported), LeftOut: orEmpty(p.LeftOut), Warnings: orEmpty(p.Warnings),
 		Refused: []planRefusal{}, Notes: orEmpty(p.Notes),

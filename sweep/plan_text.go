@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"qdsweep/sysfs"
@@ -216,7 +217,7 @@ func (p *Plan) textRuns(out *planText) {
 	if p.SeedChosen {
 		seed += fmt.Sprintf(" (chosen now; --seed %d gives this order again)", p.Profile.Seed)
 	}
-	text := fmt.Sprintf("%s × %s = %s, %s each; ", plural(p.cells, "cell"), plural(p.Profile.Repeats, "replicate"), plural(p.Count(), "run"), rows)
+	text := fmt.Sprintf("%s × %s, %s each; ", plural(p.cells, "cell"), p.replicatesText(), rows)
 	if p.Profile.Order == Interleaved {
 		text += "shuffled in each replicate, " + seed
 	} else {
@@ -227,14 +228,16 @@ func (p *Plan) textRuns(out *planText) {
 	}
 	out.field("runs", text)
 	if p.skipped > 0 {
-		out.field("", fmt.Sprintf("%d of them are planned as skipped", p.skipped*p.Profile.Repeats))
+		out.field("", skippedText(p.skipped*p.Profile.least(), p.skipped*p.Profile.Repeats))
 	}
 	for i, reason := range p.LeftOut {
 		out.field("", first(i, "left out by rule: ")+reason)
 	}
-	whole, run := p.Estimate()
-	out.field("time", fmt.Sprintf("about %s (%s a run, a first guess); a run that takes longer than %s is ended",
-		timeText(whole), timeText(run), timeText(p.Profile.Timeout)))
+	p.textTime(out)
+}
+
+func skippedText(least, most int) string {
+	return span2(strconv.Itoa(least), strconv.Itoa(most)) + " of them are planned as skipped"
 }
 
 func (p *Plan) textCells(out *planText, verbose bool) {

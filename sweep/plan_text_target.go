@@ -183,6 +183,10 @@ func (p *Plan) buildText() string {
 	if p.Targets[0].Build.InitialSync {
 		sync = "a full initial sync each"
 	}
+	replicates := plural(p.Profile.Repeats, "replicate")
+	if p.Profile.Adaptive() {
+		replicates = fmt.Sprintf("%d to %s", p.Profile.RepeatsMin, replicates)
+	}
 	return fmt.Sprintf("%s × %s, about %s in all (%s); each is taken down after its cells",
-		plural(builds, "target"), plural(p.Profile.Repeats, "replicate"), timeText(all), sync)
+		plural(builds, "target"), replicates, timeText(all), sync)
 }

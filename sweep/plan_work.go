@@ -13,6 +13,7 @@ import (
 type work struct {
 	loads         []load
 	mean, longest time.Duration // of a run
+	guessed       time.Duration // the part of mean that no profile can say
 	rows          [2]int        // of a run: the fewest, the most
 	guess         []float32     // seconds of a run, by kind of work; of included cells behind those of the combinations
 }
@@ -44,7 +45,7 @@ func (p *Plan) planWork() []sysfs.Refusal {
 	var anyLeftOut bool
 	var refusals []sysfs.Refusal
 	said := map[string]bool{}
-	var total time.Duration
+	var total, guesses time.Duration
 	judged := 0
 	p.work.guess = make([]float32, m.kinds()+len(m.Include))
 	smallest := p.smallest()
@@ -83,8 +84,8 @@ func (p *Plan) planWork() []sysfs.Refusal {
 			}
 		}
 		judged++
-		d := p.duration(k.specs, t)
-		total += d
+		d, guessed := p.duration(k.specs, t)
+		total, guesses = total+d, guesses+guessed
 		at := k.number
 		if at < 0 {
 			at = m.kinds() - 1 - k.number
@@ -98,7 +99,7 @@ func (p *Plan) planWork() []sysfs.Refusal {
 		m.leftOut = leftOut
 	}
 	if judged > 0 {
-		p.work.mean = total / time.Duration(judged)
+		p.work.mean, p.work.guessed = total/time.Duration(judged), guesses/time.Duration(judged)
 	}
 	return refusals
 }
@@ -157,11 +158,10 @@ func (w *work) add(specs []workload.Spec) {
 // runOverhead is what a run takes beside its workloads: settings, looks at the drives, rows.
 const runOverhead = 100 * time.Millisecond
 
-// duration is a first guess of a run: what its workloads say, rest before each, settings. Workloads by bytes are guessed
-// at 100 MB/s and 100 random operations a second on rotating members, 400 MB/s and 10,000 on others, a member; what a
-// drive does is known after the first run and not before.
-func (p *Plan) duration(specs []workload.Spec, t *Target) time.Duration {
-	d := runOverhead
+// duration is a first guess of a run: what its workloads say, rest before each, settings; and the part of it that is guessed, because it is the drive's.
+// What a drive does is known after the first run and not before.
+func (p *Plan) duration(specs []workload.Spec, t *Target) (d, guessed time.Duration) {
+	d = runOverhead
 	if _, ok := p.Profile.Matrix.Axis("write_cache"); ok {
 		d += 600 * time.Millisecond // two changes (kernel.md)
 	}
@@ -171,16 +171,25 @@ func (p *Plan) duration(specs []workload.Spec, t *Target) time.Duration {
 			d += known
 			continue
 		}
-		d += t.byBytes(s)
+		by := t.byBytes(s)
+		d, guessed = d+by, guessed+by
 	}
-	return d
+	return d, guessed
+}
+
+// What a drive is guessed to do, in bytes and in random operations a second.
+func rotatingGuess() (rate, operations float64) { return 100e6, 100 }
+func stillGuess() (rate, operations float64)    { return 400e6, 10_000 }
+
+func ratesText(rate, operations float64) string {
+	return fmt.Sprintf("%.0f MB/s and %.0f seeks/s", rate/1e6, operations)
 }
 
 func (t *Target) byBytes(s workload.Spec) time.Duration {
-	rate, operations := 400e6, 10_000.0
+	rate, operations := stillGuess()
 	for _, m := range t.Stack.Members {
 		if m.Rotational {
-			rate, operations = 100e6, 100
+			rate, operations = rotatingGuess()
 		}
 	}
 	if s.Type == "bonnie" {
