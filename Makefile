@@ -77,8 +77,8 @@ lab: build lab-tools ## the lab tier alone: tests as root under a real kernel
 lab-full: build lab-tools ## the lab tier with the long variants of chaos: an hour or two
 	QDSWEEP_CHAOS=long bin/qdlab test --timeout 3h $(LAB)
 
-chaos: build lab-tools ## only these: kill main 100 times, crash it at 50 file operations, the keeper at every one (RUN=, QDSWEEP_SEED=)
-	QDSWEEP_CHAOS=long bin/qdlab test --timeout 3h --run '$(or $(RUN),(?i)kill|crash)' $(LAB)
+chaos: build lab-tools ## only these: 200 kills of main, keeper, worker, 20 power cuts, pulled drives, full disks, a night (RUN=, QDSWEEP_SEED=)
+	QDSWEEP_CHAOS=long bin/qdlab test --timeout 3h --run '$(or $(RUN),(?i)kill|crash|resumed|night)' $(LAB)
 
 trees: build lab-tools ## capture the guests that unit tests look at anew (sysfs/testdata/trees), and write the goldens; look at these
 	for setup in sysfs/testdata/trees/*.sh; do

@@ -68,14 +68,11 @@ func (p promised) faults(text []byte) (list []string) {
 			of = nil
 		}
 		if get("status") == "ok" && get("reason") == "" {
-			for _, knob := range []string{"queue_depth", "write_cache", "max_sectors_kb", "axes"} {
+			for _, knob := range []string{"queue_depth", "write_cache", "max_sectors_kb"} {
 				if asked, had := get(knob), get(knob+"_effective"); asked != "" && asked != had {
 					fault("line %d: run %s is ok with %s %s, and had %s", i+2, run, knob, asked, had)
 				}
 			}
-		}
-		if get("restored") != "yes" && get("status") == "ok" {
-			fault("line %d: run %s is ok, and its settings were not restored", i+2, run)
 		}
 		for cell, serial := range p.drives {
 			if strings.Contains(run, cell) && !strings.Contains(get("members")+";", ":"+serial+";") {
@@ -128,9 +125,9 @@ func (a *lastAttempt) worse(status string) {
 
 // TestFaults: the judge of the lab's tests of misfortune sees each kind of fault.
 func TestFaults(t *testing.T) {
-	const header = "sweep,run,attempt,row,rows,members,queue_depth,queue_depth_effective,write_cache,write_cache_effective,max_sectors_kb,max_sectors_kb_effective,axes,axes_effective,status,reason,restored\n"
+	const header = "sweep,run,attempt,row,rows,members,queue_depth,queue_depth_effective,write_cache,write_cache_effective,max_sectors_kb,max_sectors_kb_effective,axes,axes_effective,status,reason\n"
 	line := func(run string, attempt, row, rows int, status string) string {
-		return fmt.Sprintf("s1,%s,%d,%d,%d,sda:M:S1,4,4,,,,,,,%s,,yes\n", run, attempt, row, rows, status)
+		return fmt.Sprintf("s1,%s,%d,%d,%d,sda:M:S1,4,4,,,,,,,%s,\n", run, attempt, row, rows, status)
 	}
 	whole := header + line("a#1", 1, 1, 2, "ok") + line("a#1", 1, 2, 2, "ok") + line("b#1", 1, 1, 1, "ok")
 	for _, c := range []struct {
@@ -152,7 +149,6 @@ func TestFaults(t *testing.T) {
 		{"failed at last", header + line("a#1", 1, 1, 2, "ok") + line("a#1", 1, 2, 2, "failed") + line("b#1", 1, 1, 1, "ok"), []string{"run a#1 is failed in its last attempt, 1"}},
 		{"another drive", strings.Replace(whole, "S1,4", "S2,4", 1), []string{"line 2: run a#1 was measured on sda:M:S2, and not on S1"}},
 		{"another depth", strings.Replace(whole, "4,4", "4,8", 1), []string{"line 2: run a#1 is ok with queue_depth 4, and had 8"}},
-		{"not restored", strings.Replace(whole, "yes", "no", 1), []string{"line 2: run a#1 is ok, and its settings were not restored"}},
 		{"another sweep", strings.Replace(whole, "s1,b", "s2,b", 1), []string{"there are rows of 2 sweeps"}},
 	} {
 		p := promised{planned: []string{"a#1", "b#1"}, drives: map[string]string{"": "S1"}}

@@ -21,7 +21,7 @@ import (
 const timeScale = 3
 
 // chaosSeed is printed, and can be given, so that a night's failure can be had again.
-func chaosSeed(t *testing.T) uint64 {
+func chaosSeed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("QDSWEEP_SEED"); s != "" {
