@@ -91,7 +91,7 @@ func (s *Sweep) timed(b *testing.B, ctx context.Context, r Run) map[string]time.
 	s.drain(ctx, t)
 	own("check", func() { s.readBack(ctx, t) })
 	own("restore", func() { s.restore(t) })
-	own("append", func() { err = s.append(t) })
+	own("append", func() { err = s.append(ctx, t) })
 	require.NoError(b, err)
 	require.Nil(b, t.failed, "%+v", t.failed)
 	require.True(b, t.restored)

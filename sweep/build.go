@@ -169,7 +169,7 @@ func (s *Sweep) build(ctx context.Context, h *hold, replicate int) error {
 		return s.standBare(ctx, h, replicate)
 	}
 	h.standing = &standing{record: spec.Record(), replicate: replicate}
-	if err := s.keeper.Array(ctx, arrayOf(h.standing.record), true); err != nil {
+	if err := s.recordArray(ctx, h.standing.record); err != nil {
 		return fmt.Errorf("journal what is to be built: %w", err)
 	}
 	if spec.MountPoint != "" {
@@ -198,6 +198,13 @@ func (s *Sweep) build(ctx context.Context, h *hold, replicate int) error {
 	}
 	h.stack.Target = h.target.Stack.Target
 	return s.occupy(ctx, h)
+}
+
+// recordArray has the keeper journal what is to be built, durably, before anything of it is made.
+func (s *Sweep) recordArray(ctx context.Context, r md.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, s.keeperPatience())
+	defer cancel()
+	return s.keeper.Array(ctx, arrayOf(r), true)
 }
 
 // standBare drives the first part as it is: raid_level none without a file system.
@@ -245,12 +252,15 @@ func (s *Sweep) strike(h *hold) bool {
 	s.event(Event{Kind: PhaseBegan, Phase: "take down"})
 	stood := h.standing
 	err := s.letGo(h)
+	if h.stuck && stood.record.UUID != "" { // mdadm and umount would not come back
+		err = errors.Join(err, errors.New("a request to it is stuck in the kernel"))
+	}
 	h.standing, h.stack = nil, h.target.Stack
 	if s.keeperDead() {
 		s.replaceKeeper(h)
 	}
 	released := s.release(stood.claimed)
-	if stood.record.UUID == "" {
+	if stood.record.UUID == "" || h.stuck {
 		err = errors.Join(err, released)
 	} else if made := s.unmake(h, stood.record); made != nil {
 		err = errors.Join(err, released, made) // what is down was let go of, however long that took
@@ -266,6 +276,10 @@ func (s *Sweep) strike(h *hold) bool {
 	})
 	if s.closing {
 		return true // nobody builds on the members any more
+	}
+	if h.stuck {
+		s.endBuilt("a request to its members is stuck in the kernel")
+		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), takeDownLimit)
 	defer cancel()
@@ -338,7 +352,7 @@ func (s *Sweep) maker() maker {
 // spec is how a target is built now, under an identity of its own.
 func (s *Sweep) spec(t *Target) md.Spec {
 	spec := t.spec()
-	spec.UUID = md.NewUUID()
+	spec.UUID, spec.SyncStall = md.NewUUID(), s.timeout()
 	if spec.Filesystem != "" {
 		spec.MountPoint = filepath.Join(s.opt.StateDir, "mnt", spec.UUID)
 	}

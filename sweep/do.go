@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ const (
 	reviveLimit = restoreLimit + 75*time.Second
 )
 
+// keeperLimit bounds what the keeper is asked for beside restoring. It gives each drive 20 s for each setting by itself, all drives at once, so a keeper that
+// has not answered by then is itself stuck: the disk of the state folder does not answer.
+const keeperLimit = 5 * time.Minute
+
 // do is one run, as one transaction (design section 4). The numbers are the design's.
 func (s *Sweep) do(outer context.Context, r Run) error {
 	ctx, stop := s.underKeeper(outer)
@@ -40,8 +45,8 @@ func (s *Sweep) do(outer context.Context, r Run) error {
 	s.drain(ctx, t)    // 5
 	s.readBack(ctx, t) // 6
 	s.lookBehind(ctx, t)
-	s.restore(t)       // 7: whatever happened before, and not interruptible
-	err := s.append(t) // 8
+	s.restore(t)            // 7: whatever happened before, and not interruptible
+	err := s.append(ctx, t) // 8
 	s.afterRun(outer, t)
 	return err
 }
@@ -116,7 +121,9 @@ func (s *Sweep) apply(ctx context.Context, t *transaction) {
 	if s.plan.Profile.Unsupported == Record {
 		apply = s.keeper.Apply // what a device has not got is left out, and the run done all the same
 	}
-	applied, err := apply(ctx, orders(t.at.stack, t.set))
+	actx, cancel := context.WithTimeout(ctx, s.keeperPatience())
+	defer cancel()
+	applied, err := apply(actx, orders(t.at.stack, t.set))
 	t.applied = applied
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -245,10 +252,15 @@ func (s *Sweep) problem(ctx context.Context, t *transaction, spec *workload.Spec
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(err, workload.ErrStuck):
-		t.fail(spec, results.StuckInKernel.With("the worker was still there 10 s after SIGKILL"))
-		s.end(t.at, fmt.Sprintf("%s: a request is stuck in the kernel", t.at.stack.Target))
+		t.fail(spec, results.StuckInKernel.With(step+": the worker was still there 10 s after SIGKILL"))
+		s.stuck(t.at)
+	case cause == nil && errors.Is(err, sysfs.ErrStuck):
+		t.fail(spec, results.StuckInKernel.With(fmt.Sprintf("%s: %v", step, err)))
+		s.stuck(t.at)
 	case errors.Is(cause, errTimeout):
 		t.fail(spec, results.Timeout.With(fmt.Sprintf("the run took longer than %v", s.timeout())))
+	case cause == nil && errors.Is(err, errTimeout):
+		t.fail(spec, results.Timeout.With(fmt.Sprintf("%s took longer than %v, the timeout of a run", step, s.timeout())))
 	case cause == nil && s.keeperDead(): // and the context is about to end for it
 		t.end = keeper.ErrKeeperDied
 	case cause == nil && errors.Is(err, context.DeadlineExceeded): // the workload's own
@@ -279,11 +291,7 @@ func (s *Sweep) drain(ctx context.Context, t *transaction) {
 		t.drain, t.drained = time.Since(began), true
 		return
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		t.end = cause
-		return
-	}
-	t.fail(nil, results.Error.With(fmt.Sprintf("drain: %v", err)))
+	s.problem(ctx, t, nil, err, "drain")
 }
 
 // readBack looks whether a setting moved while the workload ran: by an error handler, udev, tuned or a colleague.
@@ -291,7 +299,9 @@ func (s *Sweep) readBack(ctx context.Context, t *transaction) {
 	if t.end != nil || !t.touched || t.at.ended != "" {
 		return
 	}
-	moved, err := s.keeper.Check(ctx)
+	cctx, cancel := context.WithTimeout(ctx, s.keeperPatience())
+	defer cancel()
+	moved, err := s.keeper.Check(cctx)
 	if err != nil {
 		s.problem(ctx, t, nil, err, "read the settings back")
 		return
@@ -358,6 +368,9 @@ func (s *Sweep) left(h *hold, touched bool, put []keeper.Restored, err error) (r
 	return false
 }
 
+// keeperPatience is how long the keeper may take to answer anything but a restore.
+func (s *Sweep) keeperPatience() time.Duration { return cmp.Or(s.opt.answers, keeperLimit) }
+
 // restorePatience is longer than the keeper itself gives to drives, so that it is the keeper who says which did not answer.
 func (s *Sweep) restorePatience() time.Duration {
 	if s.opt.patience > 0 {
@@ -367,14 +380,14 @@ func (s *Sweep) restorePatience() time.Duration {
 }
 
 // append writes the run's rows, all of them or none.
-func (s *Sweep) append(t *transaction) error {
+func (s *Sweep) append(ctx context.Context, t *transaction) error {
 	if t.end != nil {
 		s.event(Event{Kind: RunAbandoned, Run: t.run, Reason: t.end.Error()})
 		return errors.Join(t.end, s.orphaned)
 	}
 	rows := s.rows(t)
 	t.became, t.why = results.RunStatus(rows), results.RunReason(rows)
-	if err := s.file.Append(rows); err != nil {
+	if err := s.record(ctx, rows); err != nil {
 		return s.keepElsewhere(t.run, rows, err)
 	}
 	if err := s.count(t.run, rows); err != nil {

@@ -19,8 +19,8 @@ func (s *Sweep) finished(out *Outcome) {
 	}
 	var devices []left
 	for _, m := range s.settled() {
-		if bad[m.Name] {
-			devices = append(devices, left{name: m.Name})
+		if bad[m.Name] || s.isStuck(m) { // one that does not answer is not asked again; the keeper has compared it, or it is a bad one
+			devices = append(devices, left{name: m.Name, back: !bad[m.Name]})
 			continue
 		}
 		var now []string
@@ -34,6 +34,13 @@ func (s *Sweep) finished(out *Outcome) {
 		}
 	}
 	out.Settings = leftSentences(devices)
+}
+
+// isStuck says whether a device is below a target that does not answer.
+func (s *Sweep) isStuck(d sysfs.Device) bool {
+	return slices.ContainsFunc(s.holds, func(h *hold) bool {
+		return h.stuck && slices.ContainsFunc(h.stack.Settable(), func(own sysfs.Device) bool { return own.Name == d.Name })
+	})
 }
 
 // settled are the devices whose settings the sweep has changed and put back: members, and arrays and mappings that were there before.

@@ -34,6 +34,7 @@ type hold struct {
 	standing *standing // of a built one, while it stands
 	ended    string    // why it gets no further run, "" while it does
 	failures int       // failed runs in a row
+	stuck    bool      // a request to it is stuck in the kernel: whoever touches it may not come back
 }
 
 // holds are made for every target of the plan. What exists is claimed at once; what is built, when its turn comes.
@@ -74,6 +75,12 @@ func (s *Sweep) end(h *hold, reason string) {
 	if len(s.holds) > 1 {
 		s.note("%s gets no further run: %s", h.target.name(), reason)
 	}
+}
+
+// stuck gives up a target that does not answer. What is left of the sweep on it is left there: main must be able to end.
+func (s *Sweep) stuck(h *hold) {
+	h.stuck = true
+	s.end(h, h.stack.Target+": a request is stuck in the kernel")
 }
 
 // endMember gives up every target that lies on a disk.
@@ -152,7 +159,9 @@ func (s *Sweep) claim(ctx context.Context, h *hold) (waited bool, err error) {
 	if h.target.Built() { // its file system goes with the array, which is recorded
 		return false, nil
 	}
-	if err := s.keeper.Folder(ctx, dir, true); err != nil {
+	fctx, cancel := context.WithTimeout(ctx, s.keeperPatience())
+	defer cancel()
+	if err := s.keeper.Folder(fctx, dir, true); err != nil {
 		return false, fmt.Errorf("journal the folder %s: %w", dir, err)
 	}
 	return false, nil
@@ -240,15 +249,18 @@ func (h *hold) watchMembers(host sysfs.Host) (err error) {
 func (s *Sweep) letGo(h *hold) error {
 	var errs []error
 	if h.dir != nil {
-		if h.target.Built() {
+		switch {
+		case h.target.Built():
 			errs = append(errs, h.dir.Close())
-		} else {
+		case h.stuck: // its record stays
+			s.note("our folder %s is still there, for its file system does not answer; when it does: sudo qdsweep restore", h.dir.Name())
+		default:
 			errs = append(errs, s.removeFolder(h.dir))
 		}
 		h.dir = nil
 	}
 	s.landed(h, claimPatience)
-	if h.node != nil {
+	if h.node != nil && !h.stuck {
 		// The last close of a device writes what is dirty. One that does not answer must not keep us.
 		_ = bounded(context.Background(), claimPatience, h.node.Close)
 		h.node = nil

@@ -119,9 +119,9 @@ func (s *Sweep) goesOn(now int64) bool {
 	return time.Duration(now-s.stepped.Load()) < s.longestStep()
 }
 
-// longestStep is more than any wait of a sweep takes between two of its events: a run's timeout, a command of the user's, the wait for rest, another keeper, the
+// longestStep is more than any wait of a sweep takes between two of its events: a run's timeout twice (a sync, and what it left in flight), a command of the user's, the wait for rest, another keeper, the
 // removal of what a sweep has made.
 func (s *Sweep) longestStep() time.Duration {
 	p := s.plan.Profile
-	return s.timeout() + p.Hooks.Timeout + hookGrace + hookStuck + 10*p.Settle + takeDownLimit + restoreLimit + reviveLimit + time.Duration(s.plan.FilesNeeded())*perFile
+	return 2*s.timeout() + keeperLimit + p.Hooks.Timeout + hookGrace + hookStuck + 10*p.Settle + takeDownLimit + restoreLimit + reviveLimit + time.Duration(s.plan.FilesNeeded())*perFile
 }

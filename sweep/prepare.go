@@ -5,54 +5,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"qdsweep/sysfs"
+	"qdsweep/workload"
 )
 
 // restStep is how often the wait for rest looks at the members' counters.
 const restStep = 20 * time.Millisecond
 
-// syncTarget makes the target's own dirty pages durable: fsync of the device node, syncfs of the directory's file system. Never a global
-// sync, which would wait for every other disk of the machine.
+// syncTarget makes the target's own dirty pages durable. The worker does it: a sync that the drive does not answer holds whoever asked for it in the kernel,
+// and main must be able to leave it behind.
 func (s *Sweep) syncTarget(ctx context.Context, h *hold) error {
-	return bounded(ctx, s.timeout(), func() error {
-		if h.dir != nil {
-			if err := unix.Syncfs(int(h.dir.Fd())); err != nil {
-				return fmt.Errorf("syncfs %s: %w", h.dir.Name(), err)
-			}
-			return nil
-		}
-		if err := h.node.Sync(); err != nil {
-			return fmt.Errorf("fsync %s: %w", h.stack.Device.Path, err)
-		}
-		return nil
-	})
+	return s.byWorker(ctx, h, (*workload.Worker).Sync)
 }
 
 // dropCache drops the target's clean pages, so that a buffered read reads the drive.
 func (s *Sweep) dropCache(ctx context.Context, h *hold) error {
-	return bounded(ctx, s.timeout(), h.dropPages)
-}
-
-func (h *hold) dropPages() error {
-	if h.dir == nil {
-		return unix.Fadvise(int(h.node.Fd()), 0, 0, unix.FADV_DONTNEED)
-	}
-	return filepath.WalkDir(h.dir.Name(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
-	})
+	return s.byWorker(ctx, h, (*workload.Worker).Drop)
 }
 
 // quiesce brings the target and its members to rest: sync, FLUSH in the drives, nothing in flight.
@@ -60,6 +30,8 @@ func (s *Sweep) quiesce(ctx context.Context, h *hold) error {
 	if err := s.syncTarget(ctx, h); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.keeperPatience())
+	defer cancel()
 	if err := s.keeper.Flush(ctx, addMembers(nil, h.stack)...); err != nil {
 		return fmt.Errorf("flush the drives' caches: %w", err)
 	}
@@ -112,7 +84,7 @@ func (s *Sweep) drained(ctx context.Context, h *hold, limit time.Duration) error
 	until := time.Now().Add(limit)
 	for h.counters().inFlight != 0 {
 		if time.Now().After(until) {
-			return fmt.Errorf("%d requests still in flight after %v", h.counters().inFlight, limit)
+			return fmt.Errorf("%d requests still in flight after %v: %w", h.counters().inFlight, limit, sysfs.ErrStuck)
 		}
 		if err := pause(ctx, restStep); err != nil {
 			return err

@@ -75,6 +75,18 @@ func (s *Sweep) startWorker(ctx context.Context) (err error) {
 	return nil
 }
 
+// byWorker has the worker do one thing with a target, within the time of one run. One that had to be killed for it is replaced by the next thing to do.
+func (s *Sweep) byWorker(ctx context.Context, h *hold, do func(*workload.Worker, context.Context, workload.Target) error) error {
+	if s.worker == nil { // the last one was killed, or died
+		if err := s.startWorker(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(), errTimeout)
+	defer cancel()
+	return do(s.worker, ctx, workload.Target{File: h.node, Dir: h.dir, Name: h.stack.Target})
+}
+
 // dropWorker gives up a worker that was killed or died; the next run's gate starts another.
 func (s *Sweep) dropWorker() {
 	s.worker.Close()

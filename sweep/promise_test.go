@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,6 +171,34 @@ func TestKeeperDoesNotAnswer(t *testing.T) {
 	assert.Equal(t, "sda", o.Unrestored[0].Name)
 	assert.Equal(t, []string{"sda is NOT as it was"}, o.Settings)
 	assert.False(t, b.rows()[0].Restored)
+}
+
+// A keeper that does not come back from its journal, for the disk of the state folder hangs: the wait is bounded, the run fails, and nothing
+// was changed.
+func TestKeeperHangsInItsJournal(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 2]}", systest.Disk{Name: "sda", QueueDepth: 32})
+	hold := make(chan struct{})
+	var hangs atomic.Bool
+	l := &lines{b: b, j: func(j *keeper.Journal) {
+		j.Hook = func(op string) error {
+			if hangs.Load() && strings.HasPrefix(op, "fsync ") {
+				<-hold
+			}
+			return nil
+		}
+	}}
+	b.observe = once(func(e Event) bool { return e.Kind == RunBegan && e.Run.Index == 2 }, func() { hangs.Store(true) })
+	ended := time.AfterFunc(4*time.Second, func() { close(hold) }) // Close waits for it
+	defer ended.Stop()
+	defer b.keepers.Wait()
+	o, err := Execute(context.Background(), b.read(), b.host, Options{Out: b.out, StateDir: b.state, Allow: b.allow, Observe: b.observe, StartKeeper: l.start,
+		answers: 2 * time.Second, patience: 100 * time.Millisecond})
+	require.NoError(t, err)
+	assert.Equal(t, ExitIncomplete, o.ExitCode(), "%+v", o)
+	rows := b.rows()
+	require.Len(t, rows, 2)
+	assert.Contains(t, rows[1].Reason, "not applied: ")
+	assert.Equal(t, []string{"1", "32"}, b.machine.WritesTo("device/queue_depth"), "nothing is changed before the journal has it")
 }
 
 // Ctrl-C before the first run, while another sweep is waited for: 130, and nothing is left.

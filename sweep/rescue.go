@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,7 +17,7 @@ import (
 // stdout, so that nothing measured is lost. The sweep then ends: each further run would have the same fate.
 func (s *Sweep) keepElsewhere(r Run, rows []results.Row, cause error) error {
 	path := s.rescuePath()
-	err := appendRescued(path, rows)
+	err := bounded(context.Background(), rescueLimit, func() error { return appendRescued(path, rows) })
 	if err != nil {
 		path = "stdout"
 		_, outErr := os.Stdout.Write(rescueText(rows))

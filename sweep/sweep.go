@@ -43,7 +43,9 @@ type Options struct {
 	// Results are for the CSV; tests fail its operations through them.
 	Results []results.Option
 
+	outputs  time.Duration // how long the disk of the output folder may take; 0 the real one. Tests have less
 	maker    maker         // of arrays; nil for mdadm. Tests have one that needs no kernel
+	answers  time.Duration // how long the keeper may take to answer; 0 the real one. Tests have less
 	patience time.Duration // with the keeper's restoring; 0 the real one. Tests have less
 	restless time.Duration // how long, beyond 10 × settle, rest is waited for; 0 the real one. Tests have less
 }
@@ -82,6 +84,7 @@ type Sweep struct {
 	unrestored []keeper.Restored // members that could not be put back
 	orphaned   error             // why there is no keeper any more, though everything was put back
 	rescued    string            // where rows went that the output folder had no room for
+	silent     bool              // the disk of the output folder does not answer
 }
 
 // Outcome is what became of a sweep that was begun.
@@ -94,6 +97,7 @@ type Outcome struct {
 	Stopped     string            // why it ended before its last run, "" when it did not
 	Signal      os.Signal         // the signal that ended it, nil for none
 	SkipAllowed bool              // the profile says unsupported: skip, so skipped runs are as they should be
+	Silent      bool              // the disk of the output folder does not answer: what is in it cannot be read now
 	Err         error             // a fault of our own, or of the output folder
 	Sufficient  bool              // the deadline ended it, after as many whole replicates as are needed: what remains is no fault
 
@@ -202,7 +206,7 @@ type SignalError struct{ Signal os.Signal }
 func (e *SignalError) Error() string { return "signal: " + e.Signal.String() }
 
 func (s *Sweep) outcome(ctx context.Context, err error) Outcome {
-	out := Outcome{Sweep: s.id, Dir: s.out.dir, StateDir: s.opt.StateDir, Audit: s.tally(), Unrestored: s.unrestored, SkipAllowed: s.plan.Profile.Unsupported == "skip", Sufficient: s.sufficient()}
+	out := Outcome{Sweep: s.id, Dir: s.out.dir, StateDir: s.opt.StateDir, Audit: s.tally(), Unrestored: s.unrestored, SkipAllowed: s.plan.Profile.Unsupported == "skip", Sufficient: s.sufficient(), Silent: s.silent}
 	out.again = s.flagsAgain()
 	var sig *SignalError
 	var end *errEnd

@@ -63,6 +63,7 @@ type bench struct {
 	restless time.Duration                                 // of the wait for rest
 	failures int                                           // in a row that end a target
 	notify   *Notifier
+	outputs  time.Duration // of the disk of the output folder
 	keepers  sync.WaitGroup
 }
 
@@ -118,7 +119,7 @@ func (b *bench) execute(ctx context.Context) (Outcome, error) {
 	if start == nil {
 		start = b.keeper
 	}
-	return Execute(ctx, b.read(), b.host, Options{Out: b.out, CSV: b.csv, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker, restless: b.restless, MaxFailures: b.failures, Notify: b.notify})
+	return Execute(ctx, b.read(), b.host, Options{Out: b.out, CSV: b.csv, StateDir: b.state, Allow: b.allow, Erase: b.erase, Observe: b.observe, StartKeeper: start, Results: b.results, maker: b.maker, restless: b.restless, MaxFailures: b.failures, Notify: b.notify, outputs: b.outputs})
 }
 
 // run executes a sweep that is not refused.

@@ -13,7 +13,7 @@ import (
 
 // request is one thing that the worker is asked to do. The target's descriptor comes with it.
 type request struct {
-	Do           string // prepare or run
+	Do           string // prepare, run, sync or drop
 	Spec         Spec
 	Directory    bool
 	Name         string
@@ -70,8 +70,14 @@ func (q request) serve(files []*os.File) reply {
 	case q.Spec.Engine != "null":
 		return reply{Err: fmt.Sprintf("%s: %d descriptors came with the request", q.Name, len(files))}
 	}
-	q.Spec.Engine = AutoEngine(q.Spec)
 	var err error
+	switch q.Do {
+	case "sync":
+		return replyOf(t.sync())
+	case "drop":
+		return replyOf(t.dropPages())
+	}
+	q.Spec.Engine = AutoEngine(q.Spec)
 	switch q.Do {
 	case "prepare":
 		err = prepare(q.Spec, t, q.Seed)
@@ -85,6 +91,10 @@ func (q request) serve(files []*os.File) reply {
 	default:
 		err = fmt.Errorf("the worker cannot %q", q.Do)
 	}
+	return replyOf(err)
+}
+
+func replyOf(err error) reply {
 	if err != nil {
 		return reply{Err: err.Error(), Errno: int(errnoOf(err))}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -102,11 +103,34 @@ func (w *Worker) Prepare(ctx context.Context, s Spec, t Target, seed uint64) err
 	if err != nil {
 		return err
 	}
-	if r.Errno != 0 {
-		return fmt.Errorf("prepare %s: %w", s.Name, told{syscall.Errno(r.Errno), r.Err})
+	if err := r.error(); err != nil {
+		return fmt.Errorf("prepare %s: %w", s.Name, err)
 	}
-	if r.Err != "" {
-		return fmt.Errorf("prepare %s: %s", s.Name, r.Err)
+	return nil
+}
+
+// Sync makes the target's dirty pages durable, and no other disk's. It is the worker's to do: whoever syncs a drive that does not answer cannot
+// end before it does, and main must.
+func (w *Worker) Sync(ctx context.Context, t Target) error { return w.simple(ctx, "sync", t) }
+
+// Drop drops the target's clean pages from the page cache.
+func (w *Worker) Drop(ctx context.Context, t Target) error { return w.simple(ctx, "drop", t) }
+
+func (w *Worker) simple(ctx context.Context, do string, t Target) error {
+	r, err := w.call(ctx, do, Spec{}, t, 0)
+	if err != nil {
+		return err
+	}
+	return r.error()
+}
+
+// error is what the worker process says of what it could not do.
+func (r reply) error() error {
+	switch {
+	case r.Errno != 0:
+		return told{syscall.Errno(r.Errno), r.Err}
+	case r.Err != "":
+		return errors.New(r.Err)
 	}
 	return nil
 }
@@ -143,7 +167,7 @@ func (w *Worker) call(ctx context.Context, do string, s Spec, t Target, seed uin
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() != nil {
-		return reply{}, fmt.Errorf("%s %s: not begun: %w: %w", do, s.Name, ErrKilled, context.Cause(ctx))
+		return reply{}, fmt.Errorf("%s: not begun: %w: %w", strings.TrimSpace(do+" "+s.Name), ErrKilled, context.Cause(ctx))
 	}
 	if w.process != nil {
 		select {
@@ -181,7 +205,7 @@ func (w *Worker) call(ctx context.Context, do string, s Spec, t Target, seed uin
 			w.o.Began(r.Began)
 		}
 	}
-	return reply{}, fmt.Errorf("%s %s on %s: %w", do, s.Name, t.Name, w.end(ctx, err))
+	return reply{}, fmt.Errorf("%s on %s: %w", strings.TrimSpace(do+" "+s.Name), t.Name, w.end(ctx, err))
 }
 
 // end gets rid of a process that does not answer, and says how it ended.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -72,61 +71,6 @@ workloads: [{name: w, type: io, mode: randwrite, size: 16m, runtime: 500ms}]
 		left, err := filepath.Glob(dir + "/qdsweep-*")
 		require.NoError(t, err)
 		assert.Empty(t, left, c.name)
-	}
-}
-
-// TestLabSataWorkerInTheKernel: the target stops to answer, the worker is in D and SIGKILL does not end it. The run fails, the member below is as it was,
-// the program ends, and the rest is remaining; the same after a signal.
-func TestLabSataWorkerInTheKernel(t *testing.T) {
-	l := newLab(t)
-	disk := l.sata(2)
-	l.shell("dmsetup create hang --table \"0 $(cat /sys/block/%s/size) linear /dev/%s 0\" && dmsetup mknodes", disk, disk)
-	defer l.shell("dmsetup remove --retry hang")
-	before := l.settings(disk)
-	profile := l.write("p.yaml", `version: 1
-name: hang
-matrix: {queue_depth: [4]}
-repeats: 3
-settle: 0s
-timeout: 20s
-workloads: [{name: r, type: io, mode: randread, engine: psync, runtime: 10s}]
-`)
-	for _, c := range []struct {
-		name, reason string
-		signal       syscall.Signal
-		code         int
-	}{{"timeout", "stuck in the kernel", 0, 4}, {"signal", "", syscall.SIGTERM, 143}} {
-		out := l.path(c.name)
-		cmd := l.command("run", profile, "--device", "/dev/mapper/hang", "--out", out)
-		// Files, not pipes: a worker in the kernel would hold a pipe open, and Wait with it.
-		text, err := os.Create(l.path(c.name + ".stdout"))
-		require.NoError(t, err)
-		errs, err := os.Create(l.path(c.name + ".stderr"))
-		require.NoError(t, err)
-		cmd.Stdout, cmd.Stderr = text, errs
-		require.NoError(t, cmd.Start())
-		l.eventually(60*time.Second*timeScale, "the run works", func() bool {
-			status, _ := os.ReadFile(out + "/status.json")
-			return strings.Contains(string(status), `"phase": "r"`)
-		})
-		l.shell("dmsetup suspend --noflush --nolockfs hang")
-		if c.signal != 0 {
-			require.NoError(t, cmd.Process.Signal(c.signal))
-		}
-		code := exitCode(cmd.Wait())
-		after := l.settings(disk) // while it still hangs
-		l.shell("dmsetup resume hang")
-		said := l.shell("cat %s %s", errs.Name(), text.Name())
-		assert.Equal(t, c.code, code, said)
-		assert.Equal(t, before, after, c.name)
-		assert.True(t, l.journalEmpty())
-		assert.Contains(t, said, "3 planned")
-		if c.reason != "" {
-			rows := l.rows(out)
-			require.Len(t, rows, 1, "no other run on that target")
-			assert.Contains(t, rows[0].Reason, c.reason)
-			assert.True(t, rows[0].Restored)
-		}
 	}
 }
 

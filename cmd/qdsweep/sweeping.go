@@ -54,8 +54,11 @@ func (o *sweepFlags) options(out string, erase []string, allow map[string]bool) 
 
 // conclude prints the summary of a sweep that was begun, says what went wrong, and has its exit code.
 func (o *sweepFlags) conclude(outcome sweep.Outcome, stdout, stderr io.Writer) error {
-	unsaid := false // what was to be in a file, and who waits for that must not find 0
-	if err := o.summarise(outcome, stdout); err != nil {
+	unsaid := false     // what was to be in a file, and who waits for that must not find 0
+	if outcome.Silent { // reading it would take as long as writing to it
+		fmt.Fprintf(stderr, "qdsweep: the disk of %s does not answer; when it does again: qdsweep report %s\n", outcome.Dir, quoted(outcome.Dir))
+		_, _ = fmt.Fprintln(stdout, outcome.Audit)
+	} else if err := o.summarise(outcome, stdout); err != nil {
 		unsaid = o.file != ""
 		fmt.Fprintf(stderr, "qdsweep: the summary could not be made: %v\n  the rows are in %s: qdsweep report %s\n", err, outcome.Dir, quoted(outcome.Dir))
 	}

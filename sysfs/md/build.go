@@ -126,7 +126,7 @@ func (m machine) assemble(ctx context.Context, s Spec, progress func(Progress)) 
 			return Built{}, err
 		}
 		if l, _ := lookupLevel(s.Level); s.InitialSync && l.sync {
-			if err := m.awaitSync(ctx, d, progress); err != nil {
+			if err := m.awaitSync(ctx, d, s.SyncStall, progress); err != nil {
 				return Built{}, err
 			}
 		}

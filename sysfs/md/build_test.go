@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -315,6 +316,25 @@ func TestInitialSync(t *testing.T) {
 		})
 		assert.ErrorContains(t, err, "failed members: sdc")
 		assert.Equal(t, before, f.state())
+	})
+	t.Run("it stands still", func(t *testing.T) {
+		f := newFake(t)
+		before := f.state()
+		s := begin(f)
+		s.SyncStall = 300 * time.Millisecond
+		looks := 0
+		began := time.Now()
+		_, err := f.build(context.Background(), s, func(p Progress) {
+			if !strings.HasPrefix(p.Step, "initial sync of md126") {
+				return
+			}
+			if looks++; time.Since(began) < 2*s.SyncStall { // while it moves, however slowly, it is waited for
+				f.sys.Set(md+"sync_completed", fmt.Sprintf("%d / 4096\n", looks))
+			}
+		})
+		assert.ErrorContains(t, err, "initial sync of md126: it has not moved for 300ms")
+		assert.GreaterOrEqual(t, time.Since(began), 2*s.SyncStall)
+		assert.Equal(t, before, f.state(), "and nothing is left of it")
 	})
 	t.Run("of a level without", func(t *testing.T) {
 		f := newFake(t)

@@ -29,6 +29,8 @@ type Spec struct {
 
 	// InitialSync waits until parity or mirrors are made, as for an array that is to be used; else it is assumed clean.
 	InitialSync bool
+	// SyncStall is how long that may stand still, waiting for another array perhaps, before the build is given up. 0: for ever.
+	SyncStall time.Duration
 
 	Filesystem   string // one of Filesystems(), "" for none
 	MkfsOptions  []string

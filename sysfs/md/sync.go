@@ -14,12 +14,16 @@ import (
 const idleLimit = time.Minute
 
 // awaitSync waits until parity or mirrors are made: nothing is missing, and nothing is busy any more (Documentation/admin-guide/md.rst).
-// It takes hours on big drives, and ends with ctx.
-func (m machine) awaitSync(ctx context.Context, d sysfs.Device, progress func(Progress)) error {
-	idle := time.Now()
+// It takes hours on big drives, and ends with ctx. One that has not moved for stall (0: for ever) is given up: a drive of it does not answer, or it waits for
+// another array that does not end.
+func (m machine) awaitSync(ctx context.Context, d sysfs.Device, stall time.Duration, progress func(Progress)) error {
+	idle, moved, done := time.Now(), time.Now(), -1.0
 	for {
 		a := m.host.Arrays(sysfs.Stack{Device: d, Layers: []sysfs.Layer{{Device: d}}})[0]
 		step := "initial sync of " + d.Name
+		if a.SyncDone != done {
+			moved, done = time.Now(), a.SyncDone
+		}
 		switch {
 		case len(a.Faulty) > 0:
 			return fmt.Errorf("%s: failed members: %s; the kernel log says why (dmesg)", step, strings.Join(a.Faulty, ", "))
@@ -35,6 +39,9 @@ func (m machine) awaitSync(ctx context.Context, d sysfs.Device, progress func(Pr
 		}
 		if a.Delayed {
 			step += ", which waits for another array on the same disks"
+		}
+		if stall > 0 && time.Since(moved) >= stall {
+			return fmt.Errorf("%s: it has not moved for %v; cat /proc/mdstat shows how far it is", step, stall)
 		}
 		progress(Progress{Step: step, Done: a.SyncDone, Left: a.SyncLeft})
 		if err := wait(ctx, 2*m.moment); err != nil {
