@@ -193,7 +193,7 @@ func (s *Sweep) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if refusals = append(refusals, s.plan.refuseHooks(s.opt.Allow)...); len(refusals) > 0 {
+	if refusals = slices.Concat(refusals, s.plan.refuseReadOnly(s.host), s.plan.refuseHooks(s.opt.Allow)); len(refusals) > 0 {
 		return &RefusedError{refusals}
 	}
 	s.notes = notes

@@ -16,7 +16,7 @@ func (p *Plan) Judge(ctx context.Context, h sysfs.Host, o PlanOptions) error {
 	if err != nil {
 		return err
 	}
-	p.Refused, p.Notes = append(refused, p.refuseHooks(o.Allow)...), notes
+	p.Refused, p.Notes = slices.Concat(refused, p.refuseReadOnly(h), p.refuseHooks(o.Allow)), notes
 	p.EraseNeeded = nil
 	for _, d := range p.overwritten() {
 		argument := h.EraseArgument(d)

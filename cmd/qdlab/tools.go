@@ -20,6 +20,7 @@ func tools() []tool {
 		{"busybox", "busybox-static"}, {"mdadm", "mdadm"}, {"hdparm", "hdparm"}, {"sg_modes", "sg3-utils"}, {"sg_inq", "sg3-utils"},
 		{"sg_dd", "sg3-utils"}, {"sdparm", "sdparm"}, {"nvme", "nvme-cli"}, {"blkid", "util-linux"}, {"lsblk", "util-linux"}, {"wipefs", "util-linux"}, {"losetup", "mount"}, {"sfdisk", "fdisk"},
 		{"mkfs.ext4", "e2fsprogs"}, {"mkfs.xfs", "xfsprogs"}, {"lvm", "lvm2"}, {"dmsetup", "dmsetup"}, {"cryptsetup", "cryptsetup-bin"},
+		{"systemd", "systemd"}, {"systemctl", "systemd"}, {"systemd-analyze", "systemd"},
 	}
 }
 

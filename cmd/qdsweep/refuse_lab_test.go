@@ -150,6 +150,12 @@ func TestLabSataRefusals(t *testing.T) {
 		defer l.shell("umount /tmp/v")
 		l.refused(3, disk, "tmpfs|--allow volatile-state", reads, "--device", node, "--state-dir", "/tmp/v/state")
 	})
+	t.Run("/sys read-only, as in a container", func(t *testing.T) {
+		l := &lab{t, l.dir}
+		l.shell("mount -o remount,ro /sys")
+		defer l.shell("mount -o remount,rw /sys")
+		l.refused(3, disk, "/sys is read-only here|--privileged", reads, "--device", node)
+	})
 	t.Run("wrong profiles", func(t *testing.T) { // field case 20
 		l := &lab{t, l.dir}
 		l.refused(2, disk, "bad.yaml:3|bad.yaml:4|bad.yaml:5", l.write("bad.yaml", `version: 1
