@@ -149,6 +149,10 @@ func (s *Sweep) claim(ctx context.Context, h *hold) (waited bool, err error) {
 	}
 	dir := filepath.Join(h.stack.Directory, "qdsweep-"+s.id)
 	if err := os.Mkdir(dir, 0o700); err != nil {
+		if s.before != nil && errors.Is(err, os.ErrExist) {
+			err = &RefusedError{[]sysfs.Refusal{{Reason: dir + " is there yet: the sweep did not end well, and its folder was not removed",
+				Fix: "first: sudo qdsweep restore     (or, if that knows nothing of it: rm -r " + ShellQuote(dir) + ")"}}}
+		}
 		return false, err
 	}
 	f, err := os.Open(dir)
