@@ -260,3 +260,14 @@ func TestResumeOfADirectory(t *testing.T) {
 	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
 	b.exactlyOnce(rows, 2)
 }
+
+// What stood when the sweep stopped has been taken down; the parts are found by what they are, in their order, and built again under their new names.
+func TestResumeBuildsAgain(t *testing.T) {
+	b, p := newBuild(t, "{raid_level: [0, 5], queue_depth: [1, 4]}")
+	b.interrupted(3)
+	before := len(p.did)
+	o, rows := b.resumed(nil)
+	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
+	b.exactlyOnce(rows, 4)
+	assert.Greater(t, len(p.did), before)
+}
