@@ -121,13 +121,13 @@ func TestEveryModeOnceThroughMovesEveryByte(t *testing.T) {
 func TestARuntimeIsKept(t *testing.T) {
 	target := fileTarget(t, 1<<20)
 	for _, engine := range []string{"psync", "io_uring", "null"} {
-		s := spec(t, "io", "engine="+engine, "runtime=100ms", "warmup=50ms", "direct="+direct(t))
+		s := spec(t, "io", "engine="+engine, "runtime=300ms", "warmup=50ms", "direct="+direct(t))
 		begin := Monotonic()
 		r := ok(t, ask(s, target, "run"))[0]
-		assert.Equal(t, int64(100*time.Millisecond), r.Window.End-r.Window.Start)
+		assert.Equal(t, int64(300*time.Millisecond), r.Window.End-r.Window.Start)
 		assert.GreaterOrEqual(t, r.Window.Start-begin, int64(50*time.Millisecond), "the clock starts after the warm-up")
 		assert.LessOrEqual(t, r.Window.End, Monotonic())
-		assert.LessOrEqual(t, r.CPUUserS+r.CPUSysS, 3*0.1, "CPU of the window alone")
+		assert.LessOrEqual(t, r.CPUUserS+r.CPUSysS, 3*0.3, "CPU of the window alone")
 		assert.Positive(t, r.CPUUserS+r.CPUSysS)
 	}
 }
