@@ -133,10 +133,21 @@ func (s *Sweep) apply(ctx context.Context, t *transaction) {
 			t.end = err
 			return
 		}
-		t.fail(nil, results.NotApplied.With(err.Error()))
+		s.notApplied(t, err.Error())
 		return
 	}
 	s.judgeApplied(t)
+}
+
+// notApplied fails the run whose settings could not be made. Where that is because a member went away, what failed on the way is not what happened.
+func (s *Sweep) notApplied(t *transaction, why string) {
+	reason := results.NotApplied
+	for _, m := range t.at.stack.Members {
+		if now, err := s.host.Device(m.Name); errors.Is(err, sysfs.ErrNoDevice) || err == nil && now.Identity != m.Identity {
+			reason = results.DeviceLost
+		}
+	}
+	t.fail(nil, reason.With(why))
 }
 
 // judgeApplied compares what was asked with what reads back.
@@ -149,7 +160,7 @@ func (s *Sweep) judgeApplied(t *transaction) {
 		case a.Unsupported:
 			reason = results.Unsupported.With(fmt.Sprintf("%s: %s %s: %s", a.Name, a.Knob, a.Level, a.Err))
 		case a.Err != "":
-			t.fail(nil, results.NotApplied.With(fmt.Sprintf("%s: set %s to %s: %s", a.Name, a.Knob, a.Level, a.Err)))
+			s.notApplied(t, fmt.Sprintf("%s: set %s to %s: %s", a.Name, a.Knob, a.Level, a.Err))
 			continue
 		case a.Effective != a.Level:
 			reason = results.ClampedReason(a.Knob, a.Level, a.Effective) + " (" + a.Name + ")"

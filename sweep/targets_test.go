@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -84,6 +85,26 @@ func TestALostDeviceEndsItsPart(t *testing.T) {
 	assert.Len(t, rows, 4)
 	assert.Contains(t, o.Stopped, "sda")
 	assert.NotContains(t, o.Stopped, "sdb")
+}
+
+// A drive that goes while its settings are made is lost; that it took none is what came of it.
+func TestALostDeviceWhileItIsSet(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 4, 8]}", drives("sda", "sdb")...)
+	b.over("{devices: [sda, sdb]}")
+	var pull sync.Once
+	b.machine.OnWrite(func(path, _ string) {
+		if strings.Contains(path, "/sda/device/queue_depth") {
+			pull.Do(func() { b.machine.Pull("sda") })
+		}
+	})
+	o, rows := b.run()
+	assert.Equal(t, ExitNotRestored, o.ExitCode())
+	assert.Equal(t, results.Audit{Planned: 6, OK: 3, Failed: 1, Remaining: 2}, o.Audit)
+	for _, r := range rows {
+		if r.Status != results.OK {
+			assert.Equal(t, results.DeviceLost, results.CodeOf(r.Reason), r.Reason)
+		}
+	}
 }
 
 // A member that cannot be put back gets no further run; others go on, and the exit says so.

@@ -123,6 +123,34 @@ func TestLabDelayErrorsAndResumed(t *testing.T) {
 	n.ends(n.goOn("--retry-failed"), nil)
 }
 
+// TestLabDelayHungAndResumed: the target stops to answer, the worker does not die of SIGKILL, and the sweep ends without it. When the target answers again `resume`
+// does what was left.
+func TestLabDelayHungAndResumed(t *testing.T) {
+	l := newLab(t)
+	disk := l.delayed(1)
+	l.shell("dmsetup create hung --table \"0 $(cat /sys/block/%s/size) linear /dev/%s 0\" && dmsetup mknodes", disk, disk)
+	defer l.shell("dmsetup remove --retry hung")
+	profile := strings.Replace(shortRuns("{queue_depth: [4, 8]}", 4), "timeout: 2m", "timeout: 5s", 1)
+	n := l.newNight("night", profile, []string{disk}, "--device", "/dev/mapper/hung")
+	u := n.goOn()
+	u.further(n, 2)
+	l.shell("dmsetup suspend --noflush --nolockfs hung")
+	answers := func() { l.shell("dmsetup resume hung") }
+	defer answers()
+	select {
+	case <-u.ended:
+	case <-time.After(60 * time.Second * timeScale):
+		t.Fatalf("the sweep waits for a target that does not answer: %s", u.text())
+	}
+	assert.Equal(t, 4, u.code, u.text())
+	assert.Contains(t, u.text(), "stuck in the kernel")
+	require.Less(t, n.done(), len(n.Planned))
+	n.asBefore() // while it hangs
+	answers()
+	u = n.goOn("--retry-failed")
+	n.ends(u, nil)
+}
+
 // narrow makes a file system of 4 MiB, in a file, for what is to be full.
 func (l *lab) narrow(name string) (dir string) {
 	l.Helper()
