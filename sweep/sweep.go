@@ -149,6 +149,7 @@ const maxKeeperDeaths = 3
 
 // runs does the plan's runs in order until one ends the sweep, or none of its targets is left. A signal ends it through ctx.
 func (s *Sweep) runs(ctx context.Context) error {
+	s.sayDue(ctx)
 	for r := range s.plan.Runs() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

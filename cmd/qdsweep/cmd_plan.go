@@ -61,6 +61,7 @@ func doPlan(ctx context.Context, o planOptions, name string, stdout io.Writer) e
 	if err := plan.Judge(ctx, h, consents); err != nil {
 		return err
 	}
+	plan.Due(ctx, h)
 	err = o.write(stdout, func(w io.Writer) error {
 		if o.format == "json" {
 			return plan.JSON(w)
