@@ -124,8 +124,8 @@ func (p *Plan) warnDeadline() []string {
 	if p.fitting(d.left()) >= need {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s: %s, and %s are needed for more than exit 4 (by %s): leave levels out, or give it %s",
-		d.text, p.deadlineText(d.left()), plural(need, "replicate"), p.basis(), timeText(p.replicates(need)))}
+	return []string{fmt.Sprintf("%s: %s, and with fewer than %s it ends as exit 4 (a run takes %s, %s): leave levels out, or give it %s",
+		d.text, p.deadlineText(d.left()), plural(need, "replicate"), timeText(p.work.mean), p.basis(), timeText(p.replicates(need)))}
 }
 
 // planTime is the part of the plan's JSON that says when it ends.
