@@ -4,7 +4,7 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build unit test race lint fuzz fuzz-short bench demo lab lab-full chaos trees clean go lab-tools
+.PHONY: help build unit test race lint fuzz fuzz-short bench demo lab lab-full chaos night trees clean go lab-tools
 
 # The version comes from git, the date is the commit's: the same commit gives the same bytes.
 GIT     = git -c safe.directory='*'
@@ -79,6 +79,11 @@ lab-full: build lab-tools ## the lab tier with the long variants of chaos: an ho
 
 chaos: build lab-tools ## only these: 200 kills of main, keeper, worker, 20 power cuts, pulled drives, full disks, a night (RUN=, QDSWEEP_SEED=)
 	QDSWEEP_CHAOS=long bin/qdlab test --timeout 3h --run '$(or $(RUN),(?i)kill|crash|resumed|night)' $(LAB)
+
+night: build lab-tools ## a sweep of 300 runs with five misfortunes, ended by one resume; into docs/a-night.md
+	@mkdir -p .cache
+	QDSWEEP_CHAOS=long bin/qdlab test --timeout 1h --run '^TestLabCutANight$$' ./cmd/qdsweep | tee .cache/night.log
+	.ci/bench-page .cache/night.log docs/a-night.md
 
 trees: build lab-tools ## capture the guests that unit tests look at anew (sysfs/testdata/trees), and write the goldens; look at these
 	for setup in sysfs/testdata/trees/*.sh; do

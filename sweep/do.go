@@ -343,6 +343,9 @@ func (s *Sweep) restore(t *transaction) {
 		put, err = s.reviveKeeper() // when the rows are measured the run counts all the same
 	}
 	t.restored = s.left(t.at, t.touched, put, err)
+	if dead && t.end == nil && s.orphaned == nil && t.restored { // of a run that is begun again the loop says it
+		s.note("the keeper died; a new one put every setting back, and the run %s counts", t.run.ID)
+	}
 }
 
 // left notes what restoring left of the members, and says whether all is as it was. Where there was no answer it is not known of any: that is said, and is

@@ -132,6 +132,25 @@ func TestKeeperDiesWhereNothingIsChanged(t *testing.T) {
 	}
 }
 
+// A keeper that dies while it puts back is told of, too, though no run begins again for it.
+func TestKeeperDiesWhileItRestores(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 2]}", systest.Disk{Name: "sda", QueueDepth: 32})
+	l := &lines{b: b}
+	var notes []string
+	kill := once(func(e Event) bool { return e.Kind == PhaseBegan && e.Phase == "restore" }, func() { l.kill() })
+	b.observe = func(e Event) {
+		kill(e)
+		if e.Kind == Note && strings.Contains(e.Text, "keeper") {
+			notes = append(notes, e.Text)
+		}
+	}
+	o, err := l.execute(context.Background(), 0)
+	require.NoError(t, err)
+	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
+	assert.Len(t, b.rows(), 2)
+	assert.Equal(t, []string{"the keeper died; a new one put every setting back, and the run " + b.rows()[0].Run + " counts"}, notes)
+}
+
 // No other keeper can be started: what the run had changed is not known to be back, which is exit 5 and names the drive.
 func TestNoOtherKeeper(t *testing.T) {
 	b := newBench(t, "{queue_depth: [1, 2]}", systest.Disk{Name: "sda", QueueDepth: 32})
