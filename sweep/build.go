@@ -13,7 +13,6 @@ import (
 	"qdsweep/sweep/results"
 	"qdsweep/sysfs"
 	"qdsweep/sysfs/md"
-	"qdsweep/workload"
 )
 
 // takeDownLimit bounds one take-down: an array on drives that do not answer is named and left to `qdsweep restore`. Of a run that was interrupted all that
@@ -132,7 +131,7 @@ func (s *Sweep) stand(ctx context.Context, t *transaction) {
 	err := s.build(ctx, h, t.run.Replicate)
 	if err == nil {
 		s.pace.estimate.build(time.Since(began))
-		t.started, t.mono = time.Now(), workload.Monotonic() // the build is no part of the run
+		t.started, t.clocks = time.Now(), runClocks() // the build is no part of the run
 		return
 	}
 	s.strike(h)

@@ -66,7 +66,7 @@ func (s *Sweep) underKeeper(ctx context.Context) (context.Context, func()) {
 }
 
 func (s *Sweep) begin(r Run) *transaction {
-	t := &transaction{run: r, at: s.holdOf(r), set: r.Cell.Settings(), started: time.Now(), mono: workload.Monotonic(), skipped: r.Skip}
+	t := &transaction{run: r, at: s.holdOf(r), set: r.Cell.Settings(), started: time.Now(), clocks: runClocks(), skipped: r.Skip}
 	specs, err := r.Cell.Specs(s.plan.Profile.Workloads)
 	if err != nil { // the plan has checked every cell
 		t.fail(nil, results.Error.With(err.Error()))

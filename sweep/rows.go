@@ -36,13 +36,32 @@ func failureOf(r workload.Result) string {
 	return results.Error.With(r.Err)
 }
 
+// clocks are the three that tell what happened to a run's time: the machine's own as people set it, one that nobody sets, and one that goes on while the machine
+// is suspended besides.
+type clocks struct {
+	wall            time.Time // without a monotonic part
+	monotonic, boot time.Duration
+}
+
+func runClocks() clocks {
+	return clocks{time.Now().Round(0), time.Duration(workload.Monotonic()), bootTime()}
+}
+
+// judgeClocks compares them with what they were when the run began. A suspended machine looks like a stepped clock, and is not: its drives were off.
+func (t *transaction) judgeClocks(remarks *[]string, now clocks) {
+	passed := now.boot - t.clocks.boot
+	if asleep := passed - (now.monotonic - t.clocks.monotonic); asleep > clockStep {
+		t.suspect = append(t.suspect, results.Suspended.With("for "+asleep.Round(time.Second).String()))
+	}
+	if drift := now.wall.Sub(t.clocks.wall) - passed; drift.Abs() > clockStep {
+		*remarks = append(*remarks, results.ClockStepped.With("by "+drift.Round(time.Second).String()))
+	}
+}
+
 // rows builds the CSV rows of a run: one a measured phase, and one for a failure or a run that never worked.
 func (s *Sweep) rows(t *transaction) []results.Row {
 	remarks := append([]string(nil), t.remarks...)
-	wall := time.Now().Round(0).Sub(t.started.Round(0))
-	if drift := wall - time.Duration(workload.Monotonic()-t.mono); drift.Abs() > clockStep {
-		remarks = append(remarks, results.ClockStepped.With("by "+drift.Round(time.Second).String()))
-	}
+	t.judgeClocks(&remarks, runClocks())
 	effective, differing := effectiveLevels(t)
 	remarks = append(remarks, differing...)
 	base := s.baseRow(t, effective)

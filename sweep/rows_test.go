@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -215,4 +216,45 @@ func TestADepthOfCountersThatStandStill(t *testing.T) {
 	(&Sweep{}).fill(&r, nil, p)
 	assert.Equal(t, "3", r.ObservedDepth.String())
 	assert.Empty(t, r.QueuedDepth.String())
+}
+
+// A machine that was suspended in a run has rows that are suspect, and its wall clock was not set: it went on.
+func TestTheClocksOfARun(t *testing.T) {
+	at := clocks{time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC), 100 * time.Second, 500 * time.Second}
+	for name, c := range map[string]struct {
+		wall, monotonic, boot time.Duration // that passed
+		suspect, remarks      []string
+	}{
+		"nothing":                    {time.Minute, time.Minute, time.Minute, nil, nil},
+		"set back":                   {time.Minute - time.Hour, time.Minute, time.Minute, nil, []string{"clock stepped: by -1h0m0s"}},
+		"suspended":                  {3 * time.Hour, time.Minute, 3 * time.Hour, []string{"suspended: for 2h59m0s"}, nil},
+		"suspended, and set forward": {4 * time.Hour, time.Minute, 3 * time.Hour, []string{"suspended: for 2h59m0s"}, []string{"clock stepped: by 1h0m0s"}},
+	} {
+		tx := &transaction{clocks: at}
+		var remarks []string
+		tx.judgeClocks(&remarks, clocks{at.wall.Add(c.wall), at.monotonic + c.monotonic, at.boot + c.boot})
+		assert.Equal(t, c.suspect, tx.suspect, name)
+		assert.Equal(t, c.remarks, remarks, name)
+	}
+}
+
+// What the clocks say comes to be in the rows.
+func TestASuspendedRunIsSuspect(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1]}", systest.Disk{Name: "sda", QueueDepth: 32})
+	_, rows := b.run()
+	require.Equal(t, results.OK, rows[0].Status, "%s", rows[0].Reason)
+	s := &Sweep{profile: b.read(), host: b.host}
+	plan, err := NewPlan(t.Context(), s.profile, s.host, PlanOptions{})
+	require.NoError(t, err)
+	s.plan = plan
+	s.makeHolds()
+	for r := range plan.Runs() {
+		tx := &transaction{run: r, at: s.holds[0], restored: true, clocks: runClocks(), phases: []phase{{spec: plan.Profile.Workloads[0], result: workload.Result{Phase: "randread"}}}}
+		tx.clocks.boot -= time.Hour
+		tx.clocks.wall = tx.clocks.wall.Add(-time.Hour)
+		rows := s.rows(tx)
+		assert.Equal(t, results.Suspect, rows[0].Status)
+		assert.Contains(t, rows[0].Reason, "suspended: for 1h0m0s")
+		assert.NotContains(t, rows[0].Reason, "clock stepped")
+	}
 }

@@ -16,7 +16,7 @@ type transaction struct {
 	specs   []workload.Spec
 	set     []sysfs.Setting
 	started time.Time
-	mono    int64 // CLOCK_MONOTONIC at started, ns: tells a step of the wall clock from time that passed
+	clocks  clocks // at started: they tell a step of the wall clock, and a suspended machine, from time that passed
 	until   time.Time
 
 	touched  bool             // something may have been changed: it has to be put back

@@ -22,6 +22,7 @@ const (
 	ForeignIO         Code = "foreign I/O"
 	NotAtRest         Code = "not at rest"
 	Throttled         Code = "throttled"
+	Suspended         Code = "suspended"
 	NCQSwitchedOff    Code = "NCQ switched off"
 	ErrorHandling     Code = "error handling"
 	QueueFull         Code = "queue full"
@@ -64,6 +65,7 @@ func Codes() []CodeMeaning {
 		{ForeignIO, []string{Suspect}, "the members did I/O that the workload did not ask for"},
 		{NotAtRest, []string{Suspect}, "the members were still busy when the wait for rest ran out, and the phase was started all the same"},
 		{Throttled, []string{Suspect}, "the drive or its link slowed down during the run"},
+		{Suspended, []string{Suspect}, "the machine was suspended during the run: its drives were without power, or asleep, while the workload stood still"},
 		{NCQSwitchedOff, []string{Suspect}, "the kernel's error handler stopped using NCQ during the run, though queue_depth still reads as set"},
 		{ErrorHandling, []string{Suspect}, "the kernel had to handle an error of a member during the run (a failed command, a reset of its link), which the workload did not get to see"},
 		{QueueFull, []string{Suspect}, "a member answered that its queue is full, and the SCSI layer lowered its queue_depth by itself"},
