@@ -74,10 +74,7 @@ func (s *Sweep) settingNames() []string {
 
 // Next is what to type after the sweep, "" when there is nothing left to do.
 func (o Outcome) Next() string {
-	state, dir := "", ShellQuote(o.Dir)
-	if o.StateDir != "" && o.StateDir != DefaultStateDir {
-		state = " --state-dir " + ShellQuote(o.StateDir)
-	}
+	state, dir := stateFlag(o.StateDir), ShellQuote(o.Dir)
 	switch {
 	case len(o.Unrestored) > 0:
 		return "sudo qdsweep restore" + state
@@ -87,6 +84,14 @@ func (o Outcome) Next() string {
 		return "sudo qdsweep resume --retry-failed" + state + o.again + " " + dir
 	}
 	return "qdsweep report " + dir
+}
+
+// stateFlag is what to type for a state folder, "" for the one that needs nothing.
+func stateFlag(dir string) string {
+	if dir == "" || dir == DefaultStateDir {
+		return ""
+	}
+	return " --state-dir " + ShellQuote(dir)
 }
 
 // flagsAgain are the flags that the folder does not keep.

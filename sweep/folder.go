@@ -100,5 +100,5 @@ func openLog(f folder) (*lateWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLateWriter(w), f.own(w.Name())
+	return newLateWriter(w), f.own(w)
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"qdsweep/sweep/results"
 	"qdsweep/sysfs"
 )
 
@@ -73,17 +74,39 @@ func createFolder(dir string) (folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return f, &NotHere{[]sysfs.Refusal{{Reason: fmt.Sprintf("make the output folder: %v", err), Fix: "name a folder that can be made with --out"}}}
 	}
-	return f, f.own(dir)
+	if f.uid < 0 {
+		return f, nil
+	}
+	return f, os.Lchown(dir, f.uid, f.gid)
 }
 
 func (f folder) path(name string) string { return filepath.Join(f.dir, name) }
 
-// own gives a file to the one who called sudo.
-func (f folder) own(path string) error {
+// own gives a file that was made here to the one who called sudo. It goes by the open file: at its name there may be another one by now, in a user's folder.
+func (f folder) own(made *os.File) error {
 	if f.uid < 0 {
 		return nil
 	}
-	return os.Lchown(path, f.uid, f.gid)
+	return made.Chown(f.uid, f.gid)
+}
+
+// appendTo opens a file to add to, or makes it. One that has another name elsewhere may be root's, and was put here by the user whose folder it is.
+func (f folder) appendTo(name string) (*os.File, error) {
+	w, err := os.OpenFile(f.path(name), logFlags|os.O_EXCL, 0o644)
+	if err == nil {
+		return w, f.own(w)
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if w, err = os.OpenFile(f.path(name), logFlags|unix.O_NONBLOCK, 0); err != nil {
+		return nil, err
+	}
+	if err := results.OwnName(w, f.uid); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
 }
 
 // save replaces a file of the folder as a whole: a reader, and the next boot, see the old text or the new one.
@@ -102,11 +125,11 @@ func (f folder) replace(name string, text []byte, mode os.FileMode, durable bool
 	if err == nil && durable {
 		err = w.Sync()
 	}
+	if err == nil {
+		err = f.own(w)
+	}
 	if cerr := w.Close(); err == nil {
 		err = cerr
-	}
-	if err == nil {
-		err = f.own(tmp)
 	}
 	if err == nil {
 		err = os.Rename(tmp, f.path(name))
@@ -128,12 +151,8 @@ func (f folder) overwrite(name string, text []byte) error {
 		return err
 	}
 	defer w.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(w.Fd()), &st); err != nil {
+	if err := results.OwnName(w, -1); err != nil {
 		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 { // a user whose folder it is may have put another name of root's file there
-		return fmt.Errorf("%s is no file of its own", w.Name())
 	}
 	if _, err := w.WriteAt(text, 0); err != nil {
 		return err

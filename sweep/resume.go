@@ -30,7 +30,9 @@ func Resume(ctx context.Context, dir string, h sysfs.Host, opt Options) (Outcome
 		err = s.reopen()
 	}
 	if err == nil && s.nothingLeft() {
-		return s.complete()
+		if err = s.allIsBack(); err == nil {
+			return s.complete()
+		}
 	}
 	if err == nil {
 		err = s.open(ctx)
@@ -49,11 +51,10 @@ func (s *Sweep) reopen() error {
 	if err := s.before.sameState(s.opt.StateDir); err != nil {
 		return err
 	}
-	w, err := os.OpenFile(s.out.path("log.jsonl"), logFlags, 0o644)
+	w, err := s.out.appendTo("log.jsonl")
 	if err != nil {
 		return notWritable(s.out.dir, err)
 	}
-	_ = s.out.own(w.Name()) // of one that was not there
 	s.logFile = newLateWriter(w)
 	s.log = zerolog.New(s.logFile).With().Timestamp().Logger()
 	s.ledger = newLedger(s.profile)
@@ -111,6 +112,31 @@ func (s *Sweep) nothingLeft() bool {
 	return planned > 0 && s.audit.Done() == planned && !again
 }
 
+// allIsBack refuses to call a sweep complete whose settings, arrays or folders are still in the journal. Whoever would go on with one is told by the keeper.
+func (s *Sweep) allIsBack() error {
+	own := map[sysfs.Identity]bool{}
+	for _, d := range s.before.consent.Members {
+		own[d.Identity] = d.Identity != ""
+	}
+	var refusals []sysfs.Refusal
+	for _, e := range journalled(s.opt.StateDir) {
+		if e.Sweep == s.id || own[e.Identity] {
+			name := e.Name
+			if e.Folder != nil {
+				name = e.Folder.Path
+			} else if e.Array != nil {
+				name = e.Array.String()
+			}
+			refusals = append(refusals, sysfs.Refusal{Reason: name + " is not as it was before the sweep: the journal has an entry of it",
+				Fix: "sudo qdsweep restore" + stateFlag(s.opt.StateDir) + "     (no run is left to do)"})
+		}
+	}
+	if len(refusals) > 0 {
+		return &RefusedError{refusals}
+	}
+	return nil
+}
+
 // complete is the outcome of a sweep that has nothing left to do.
 func (s *Sweep) complete() (Outcome, error) {
 	s.audit.Planned = s.before.starts[0].Planned
@@ -154,12 +180,12 @@ func (s *Sweep) consentAgain() {
 		return
 	}
 	c := s.before.consent
-	erase := c.Erase
-	if len(c.Named) > 0 {
-		erase = nil
-		for _, d := range c.Named {
-			erase = append(erase, d.argument())
-		}
+	var erase []string
+	for _, d := range c.Named {
+		erase = append(erase, d.argument())
+	}
+	if len(c.Named) == 0 && s.before.starts[0].Targets == nil {
+		erase = c.Erase // an older version kept nothing else
 	}
 	s.opt.Erase = append(slices.Clone(erase), s.opt.Erase...)
 	allow := map[string]bool{}
@@ -220,15 +246,7 @@ func (s *Sweep) foreignContents(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look at what is on %s now: %w", d.Path, err)
 		}
-		var fresh []string
-		for _, signature := range now.Signatures {
-			if !slices.Contains(was.Signatures, signature) {
-				fresh = append(fresh, "a signature of "+signature)
-			}
-		}
-		if now.PartitionTable != "" && now.PartitionTable != was.PartitionTable {
-			fresh = append(fresh, "a partition table ("+now.PartitionTable+")")
-		}
+		fresh := freshContents(was, now)
 		switch {
 		case len(fresh) == 0:
 		case s.host.Consent(d, s.before.typed) == sysfs.ByIdentity:
@@ -242,6 +260,28 @@ func (s *Sweep) foreignContents(ctx context.Context) error {
 		return &RefusedError{refusals}
 	}
 	return nil
+}
+
+// freshContents are the signatures that a device has now and had not at first. One of a kind that was there is told by its UUID: somebody who made a file system
+// in place of the one that the sweep overwrote has data on it.
+func freshContents(was, now sysfs.Contents) (fresh []string) {
+	for _, signature := range now.Signatures {
+		if !slices.Contains(was.Signatures, signature) {
+			fresh = append(fresh, "a signature of "+signature)
+		}
+	}
+	if now.PartitionTable != "" && now.PartitionTable != was.PartitionTable {
+		fresh = append(fresh, "a partition table ("+now.PartitionTable+")")
+	}
+	if len(fresh) > 0 || len(was.IDs) == 0 {
+		return fresh
+	}
+	for _, id := range now.IDs {
+		if kind, uuid, _ := strings.Cut(id, " "); !slices.Contains(was.IDs, id) {
+			fresh = append(fresh, fmt.Sprintf("another %s (%s)", kind, uuid))
+		}
+	}
+	return fresh
 }
 
 // goOn writes down this start beside those before it, and says what was found.

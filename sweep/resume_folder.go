@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"qdsweep/sweep/keeper"
 )
 
 // begun is what an output folder says of the sweep in it.
@@ -62,16 +64,25 @@ func readBegun(dir string) (*begun, error) {
 
 // read reads a file of the folder, which may be a user's while this is root.
 func (b *begun) read(name string) ([]byte, error) {
+	text, _, err := b.readWith(name)
+	return text, err
+}
+
+// readWith is read with whose the file is that was read: by its name it may be another one a moment later.
+func (b *begun) readWith(name string) (text []byte, of unix.Stat_t, err error) {
 	f, err := os.OpenFile(b.folder.path(name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, of, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFolderFile+1))
+	if err := unix.Fstat(int(f.Fd()), &of); err != nil {
+		return nil, of, &os.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	text, err = io.ReadAll(io.LimitReader(f, maxFolderFile+1))
 	if err == nil && len(text) > maxFolderFile {
 		err = fmt.Errorf("%s has more than %d bytes: no sweep wrote that", f.Name(), maxFolderFile)
 	}
-	return text, err
+	return text, of, err
 }
 
 func (b *begun) readStarts() error {
@@ -82,10 +93,15 @@ func (b *begun) readStarts() error {
 	if err := json.Unmarshal(text, &b.starts); err != nil {
 		return &UsageError{fmt.Sprintf("%s cannot be read: %v; the rows are whole all the same: qdsweep report %s", b.folder.path("environment.json"), err, ShellQuote(b.folder.dir))}
 	}
-	if len(b.starts) == 0 || b.starts[0].Sweep == "" {
+	if len(b.starts) == 0 || !isSweepID(b.starts[0].Sweep) {
 		return &UsageError{fmt.Sprintf("%s names no sweep", b.folder.path("environment.json"))}
 	}
 	return nil
+}
+
+// isSweepID says whether a text is such as newSweepID makes. It becomes part of paths at which root makes and removes things, and the folder may be a user's.
+func isSweepID(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789abcdefghijklmnopqrstuvwxyzTZ-") == ""
 }
 
 // sameProfile refuses a profile that was edited: rows of two sweeps would be in one file.
@@ -109,7 +125,7 @@ func (b *begun) sameProfile(text []byte) error {
 
 func (b *begun) readConsent() error {
 	name := "consent.json"
-	text, err := b.read(name)
+	text, of, err := b.readWith(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it is written before the first run: nothing was overwritten
 	}
@@ -119,26 +135,24 @@ func (b *begun) readConsent() error {
 	if err != nil {
 		return &UsageError{fmt.Sprintf("%s cannot be read: %v; begin another sweep: qdsweep run %s", b.folder.path(name), err, ShellQuote(b.folder.path("profile.yaml")))}
 	}
-	b.untrusted, err = notTheirs(b.folder.path(name))
-	return err
+	if b.untrusted = notTheirs(b.folder.path(name), of); b.untrusted == "" && b.consent.Sweep != b.starts[0].Sweep {
+		b.untrusted = fmt.Sprintf("%s is that of another sweep, %s; give --erase and --allow again", b.folder.path(name), b.consent.Sweep)
+	}
+	return nil
 }
 
 // notTheirs says why what a file allows is not what root, or the one who calls sudo now, has allowed: a user's file must not have root overwrite drives.
-func notTheirs(path string) (string, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return "", &os.PathError{Op: "stat", Path: path, Err: err}
-	}
+func notTheirs(path string, st unix.Stat_t) string {
 	sudo, err := strconv.Atoi(os.Getenv("SUDO_UID"))
 	switch {
 	case os.Geteuid() != 0:
-		return "", nil // who is not root may not do anything
+		return "" // who is not root may not do anything
 	case st.Uid != 0 && (err != nil || int(st.Uid) != sudo):
-		return fmt.Sprintf("%s belongs to user id %d, and you are not that user's sudo; give --erase and --allow again", path, st.Uid), nil
+		return fmt.Sprintf("%s belongs to user id %d, and you are not that user's sudo; give --erase and --allow again", path, st.Uid)
 	case st.Mode&0o022 != 0:
-		return fmt.Sprintf("others may write %s; give --erase and --allow again", path), nil
+		return fmt.Sprintf("others may write %s; give --erase and --allow again", path)
 	}
-	return "", nil
+	return ""
 }
 
 // sameState refuses another state folder: the originals of what the sweep left changed, and its lost rows, would not be seen.
@@ -150,11 +164,12 @@ func (b *begun) sameState(dir string) error {
 	return &UsageError{fmt.Sprintf("the sweep has its journal in %s, not in %s: add --state-dir %s", was, dir, ShellQuote(was))}
 }
 
-// pid is the process that wrote status.json last, 0 unknown.
+// pid is the process that wrote status.json last, where it lives; 0 where that is not known. The one that has the folder may not have written its own yet, and
+// the number may be anybody's by now.
 func (b *begun) pid() int {
 	var status Status
-	text, err := b.read("status.json")
-	if err != nil || json.Unmarshal(text, &status) != nil {
+	text, err := b.read(StatusFile)
+	if err != nil || json.Unmarshal(text, &status) != nil || status.PIDSpace != pidSpace() || !keeper.Lives(status.PID, status.Since) {
 		return 0
 	}
 	return status.PID

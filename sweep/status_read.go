@@ -112,10 +112,7 @@ func judgeState(h sysfs.Host, n Status, now time.Time) (state, why string) {
 
 // afterDeath is what to type for a sweep that did not end by itself.
 func (n SweepStatus) afterDeath() string {
-	state := ""
-	if n.StateDir != "" && n.StateDir != DefaultStateDir {
-		state = " --state-dir " + ShellQuote(n.StateDir)
-	}
+	state := stateFlag(n.StateDir)
 	return fmt.Sprintf("sudo qdsweep%s restore && sudo qdsweep%s resume %s", state, state, ShellQuote(n.Dir))
 }
 

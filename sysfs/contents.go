@@ -18,6 +18,7 @@ import (
 type Contents struct {
 	PartitionTable string   // "gpt", "dos"; "unknown kind" where only the kernel's partitions show it; "" none
 	Signatures     []string // what blkid knows: "ext4", "linux_raid_member", "LVM2_member"
+	IDs            []string // which one each is, where it says so: "ext4 0c6f…", "gpt 7d1e…"
 	FirstNonZero   bool     // the first MiB is not all zero
 	LastNonZero    bool     // the last one
 }
@@ -196,6 +197,15 @@ func (h Host) signatures(ctx context.Context, d Device, c *Contents) error {
 // parseBlkid reads the KEY=value lines of blkid -o export. PART_ENTRY_… describes where the device
 // itself lies, not what is on it.
 func parseBlkid(out string, c *Contents) {
+	uuid, table := "", ""
+	defer func() {
+		if n := len(c.Signatures); uuid != "" && n > 0 {
+			c.IDs = append(c.IDs, c.Signatures[n-1]+" "+uuid)
+		}
+		if table != "" && c.PartitionTable != "" {
+			c.IDs = append(c.IDs, c.PartitionTable+" "+table)
+		}
+	}()
 	for _, line := range strings.Split(out, "\n") {
 		key, value, ok := strings.Cut(line, "=")
 		if !ok || value == "" {
@@ -207,8 +217,12 @@ func parseBlkid(out string, c *Contents) {
 			if !slices.Contains(c.Signatures, value) {
 				c.Signatures = append(c.Signatures, value)
 			}
+		case "UUID":
+			uuid = value
 		case "PTTYPE":
 			c.PartitionTable = value
+		case "PTUUID":
+			table = value
 		}
 	}
 }

@@ -151,6 +151,11 @@ func (f *File) openLocked() (err error) {
 	if err != nil {
 		return err // names the operation and the file
 	}
+	if !made && !f.shared && f.opts.uid >= 0 {
+		if err := OwnName(f.f, f.opts.uid); err != nil {
+			return err
+		}
+	}
 	f.sync = f.f.Sync
 	if err := f.hook("lock"); err != nil {
 		return fmt.Errorf("lock %s: %w", f.path, err)

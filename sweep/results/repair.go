@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -91,18 +92,37 @@ func (f *File) setAside() error {
 	return nil
 }
 
+// openTorn makes the file for torn tails, or opens the one that is there. That one
+// is nobody's to give away: the folder may be a user's, this root, and the file
+// another name of one of root's.
+func (f *File) openTorn() (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_APPEND | unix.O_NOFOLLOW
+	torn, err := os.OpenFile(f.path+TornSuffix, flags|os.O_CREATE|os.O_EXCL, 0o644)
+	if err == nil {
+		return torn, f.own(torn)
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if torn, err = os.OpenFile(f.path+TornSuffix, flags|unix.O_NONBLOCK, 0); err != nil {
+		return nil, err
+	}
+	if err := OwnName(torn, f.opts.uid); err != nil {
+		torn.Close()
+		return nil, err
+	}
+	return torn, nil
+}
+
 func (f *File) copyTail() error {
 	if err := f.hook("write torn"); err != nil {
 		return err
 	}
-	torn, err := os.OpenFile(f.path+TornSuffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	torn, err := f.openTorn()
 	if err != nil {
 		return err
 	}
 	defer torn.Close() // synced below; an error of close says nothing more
-	if err := f.own(torn); err != nil {
-		return err
-	}
 	tail := io.NewSectionReader(f.f, f.torn.Offset, f.torn.Bytes)
 	if _, err := io.Copy(torn, tail); err != nil {
 		return err
