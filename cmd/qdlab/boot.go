@@ -105,7 +105,7 @@ func (l *lab) machine(dir string, k kernel, j job) (machine, error) {
 	}
 	config := bootConfig{
 		Guest: j.Guest.Name, Modules: load, Drives: j.Guest.drives(), Scratch: scratchSerial, Root: j.Guest.RootDisk, Shares: j.Shares,
-		Cuts: j.Guest.Cuts, Args: j.Args, Env: append(guestEnvironment(j.Guest), j.Env...), Dir: j.Dir, TTY: j.TTY, Stdin: j.Stdin != nil,
+		Cuts: j.Guest.Cuts, Modelled: j.Guest.Modelled, Args: j.Args, Env: append(guestEnvironment(j.Guest), j.Env...), Dir: j.Dir, TTY: j.TTY, Stdin: j.Stdin != nil,
 	}
 	if j.TTY {
 		config.Rows, config.Columns = terminalSize(os.Stdin)

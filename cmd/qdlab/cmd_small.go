@@ -18,6 +18,9 @@ func guestsCommandLine() *cobra.Command {
 				for _, d := range g.Disks {
 					fmt.Fprintf(cmd.OutOrStdout(), "       %-7s %-15s %d MiB%s\n", d.Bus, d.Serial, d.MiB, faults(d))
 				}
+				for _, d := range g.Modelled {
+					fmt.Fprintf(cmd.OutOrStdout(), "       %-7s %-15s %s, speed %g\n", "model", d.Serial, d.Model, d.Speed)
+				}
 				for _, m := range g.Modules {
 					if m.Options != "" {
 						fmt.Fprintf(cmd.OutOrStdout(), "       module  %s %s\n", m.Name, m.Options)

@@ -16,6 +16,14 @@ type guest struct {
 	RootDisk    string   // serial of the disk that "/" is moved onto; "": "/" stays in memory
 	MemoryMiB   int      // 0: defaultMemoryMiB
 	Cuts        bool     // its power can be cut: see cut.go
+	Modelled    []modelledDrive
+}
+
+// modelledDrive is served by a program in the guest: see drive.go.
+type modelledDrive struct {
+	Model  string // see drive/models
+	Serial string
+	Speed  float64
 }
 
 // disk is one emulated drive, a sparse file on the host.
@@ -92,7 +100,21 @@ func guests() []guest {
 			Name: "cut", Description: "four SATA drives, md, dm, loop; its power can be cut",
 			Disks: sata, Modules: md, Cuts: true,
 		},
+		{
+			Name: "model", Description: "modelled drives: one with NCQ, and those of the two experiments of 1999; md, dm, loop",
+			Modules: slices.Concat(md, modelModules()), MemoryMiB: 2048,
+			Modelled: []modelledDrive{
+				{Model: "ncq-2007", Serial: "QDLAB-NCQ", Speed: 1},
+				{Model: "tagged-depth-1999", Serial: "QDLAB-TAGS", Speed: 4},
+				{Model: "wcache-tagging-1999", Serial: "QDLAB-2X2", Speed: 4},
+			},
+		},
 	}
+}
+
+// modelModules serve a modelled drive to the kernel.
+func modelModules() []module {
+	return []module{{Name: "uio"}, {Name: "target_core_user"}, {Name: "tcm_loop"}}
 }
 
 // lookupGuest finds a kind by name; the error lists them all.

@@ -30,6 +30,12 @@ func TestGuestTable(t *testing.T) {
 				}
 			}
 			assert.LessOrEqual(t, sata, 6, "the AHCI controller has six ports")
+			for _, d := range g.Modelled {
+				assert.False(t, serials[d.Serial], "serial %s twice", d.Serial)
+				serials[d.Serial] = true
+				_, err := driveOptions{Model: d.Model, Serial: d.Serial, Speed: d.Speed}.check()
+				assert.NoError(t, err)
+			}
 			assert.True(t, g.RootDisk == "" || serials[g.RootDisk])
 			assert.Equal(t, len(g.Disks)+g.RAMDrives+1, g.drives())
 		})
@@ -37,7 +43,7 @@ func TestGuestTable(t *testing.T) {
 	_, err := lookupGuest("sata")
 	require.NoError(t, err)
 	_, err = lookupGuest("floppy")
-	require.ErrorContains(t, err, `"floppy": there are sata, delay, all, root, cut`)
+	require.ErrorContains(t, err, `"floppy": there are sata, delay, all, root, cut, model`)
 }
 
 func TestFaults(t *testing.T) {

@@ -118,6 +118,11 @@ func prepareGuest(config bootConfig) error {
 			return err
 		}
 	}
+	for _, d := range config.Modelled {
+		if _, err := startDrive(driveOptions{Model: d.Model, Serial: d.Serial, Speed: d.Speed}); err != nil {
+			return err
+		}
+	}
 	linkByID()
 	return nil
 }

@@ -27,6 +27,8 @@ type bootConfig struct {
 	Columns uint16
 	Cuts    bool // programs may ask for a power cut
 	Probe   bool // only says hello: does the accelerator work
+
+	Modelled []modelledDrive
 }
 
 // loadModule is one finit_module(2).

@@ -82,6 +82,6 @@ Exit status: the command's own; 124 the guest was not done in time; 125 the lab 
 	}
 	root.AddCommand(runCommandLine(), shellCommandLine(), guestsCommandLine(), testCommandLine(), demoCommandLine(), fetchCommandLine(), packagesCommandLine(),
 		guestMainCommandLine(), guestTestsCommandLine(), cutCommandLine(), captureCommandLine(), guestCaptureCommandLine(), byIDCommandLine(),
-		modelsCommandLine(), simulateCommandLine())
+		modelsCommandLine(), simulateCommandLine(), driveCommandLine())
 	return root
 }

@@ -160,6 +160,14 @@ func (d *Drive) receive(c *Command) {
 	}
 }
 
+// Release gives the commands that hang, and forgets them.
+func (d *Drive) Release() []*Command {
+	hung := d.hung
+	d.hung = nil
+	d.waiting -= len(hung)
+	return hung
+}
+
 // leave: the command has been carried out, in the order that the data show.
 func (d *Drive) leave(c *Command) {
 	if i := slices.Index(d.active, c); i >= 0 {

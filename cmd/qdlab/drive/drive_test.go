@@ -80,6 +80,9 @@ func TestACommandThatHangs(t *testing.T) {
 	assert.Len(t, all(d), 3)
 	assert.Zero(t, hangs.Done)
 	assert.Equal(t, 1, d.Outstanding(), "its tag is taken for ever")
+	assert.Equal(t, []*Command{hangs}, d.Release())
+	assert.Zero(t, d.Outstanding())
+	assert.Empty(t, d.Release())
 }
 
 func TestTagsDefeatTheWriteCache(t *testing.T) {

@@ -1,11 +1,11 @@
 package drive
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -60,8 +60,9 @@ type MediaRate struct {
 
 // Interface is the cable, and the firmware at its end.
 type Interface struct {
-	Rate     float64       `yaml:"mb_s"`     // 10^6 byte/s
-	Overhead time.Duration `yaml:"overhead"` // of each command
+	Rate      float64       `yaml:"mb_s"`       // 10^6 byte/s
+	Overhead  time.Duration `yaml:"overhead"`   // of each command
+	LargestKB int64         `yaml:"largest_kb"` // KiB of a transfer, as its pages say; 0: no limit
 }
 
 // Queue is how commands that wait are handled.
@@ -96,10 +97,14 @@ func ReadModel(where string, r io.Reader) (Model, error) {
 	if err != nil {
 		return Model{}, fmt.Errorf("read %s: %w", where, err)
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	return Model{}.With(where, string(text))
+}
+
+// With is the model with some of it said anew, as in a model's file; where is for errors.
+func (m Model) With(where, text string) (Model, error) {
+	decoder := yaml.NewDecoder(strings.NewReader(text))
 	decoder.KnownFields(true)
-	var m Model
-	if err := decoder.Decode(&m); err != nil {
+	if err := decoder.Decode(&m); err != nil && !errors.Is(err, io.EOF) {
 		return Model{}, fmt.Errorf("%s: %w", where, err)
 	}
 	if err := m.check(); err != nil {
@@ -132,6 +137,7 @@ func (m Model) check() error {
 	must(m.Media.Zones > 0 && m.Media.Outer >= m.Media.Inner && m.Media.Inner > 0,
 		"media: %d zones of %v to %v MB/s: there must be one, and outer must not be below inner", m.Media.Zones, m.Media.Outer, m.Media.Inner)
 	must(m.Interface.Rate > 0 && m.Interface.Overhead >= 0, "interface: mb_s %v must be above 0", m.Interface.Rate)
+	must(m.Interface.LargestKB >= 0, "interface: largest_kb %d is below 0", m.Interface.LargestKB)
 	must(m.Queue.Tags > 0, "queue: tags %d must be above 0", m.Queue.Tags)
 	must(m.Queue.Order == FirstCome || m.Queue.Order == Shortest || m.Queue.Order == Badly,
 		"queue: order %q must be first-come, shortest or badly", m.Queue.Order)

@@ -112,3 +112,17 @@ func TestReadModel(t *testing.T) {
 		assert.ErrorContains(t, err, "x.yaml: ")
 	}
 }
+
+func TestModelWith(t *testing.T) {
+	m := model(t, "ncq-2007")
+	changed, err := m.With("--with", "queue: {order: first-come}\nquirks: {mode_select: ignored}")
+	require.NoError(t, err)
+	assert.Equal(t, Queue{Tags: m.Queue.Tags, Order: FirstCome, Ageing: m.Queue.Ageing}, changed.Queue, "the rest stays")
+	assert.Equal(t, Ignored, changed.Quirks.ModeSelect)
+	assert.Equal(t, Honoured, m.Quirks.ModeSelect)
+	same, err := m.With("--with", "")
+	require.NoError(t, err)
+	assert.Equal(t, m, same)
+	_, err = m.With("--with", "queue: {tags: 0}")
+	assert.ErrorContains(t, err, "--with: queue: tags 0 must be above 0")
+}
