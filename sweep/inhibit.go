@@ -71,6 +71,11 @@ func inhibit(ctx context.Context, program, why string) (release func(), err erro
 		return nil, fmt.Errorf("%s: no answer: %w", program, context.Cause(ctx))
 	}
 	_ = in.Close()
-	err = <-ended
+	select {
+	case err = <-ended:
+	case <-ctx.Done(): // it has closed its output, and does not end
+		_ = cmd.Process.Kill()
+		return nil, fmt.Errorf("%s: no answer: %w", program, context.Cause(ctx))
+	}
 	return nil, fmt.Errorf("%s: %s: %s", program, exitText(err), strings.Join(strings.Fields(said.String()), " "))
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"qdsweep/sysfs/md"
 	"qdsweep/workload"
 )
 
@@ -120,8 +121,18 @@ func (s *Sweep) goesOn(now int64) bool {
 }
 
 // longestStep is more than any wait of a sweep takes between two of its events: a run's timeout twice (a sync, and what it left in flight), a command of the user's, the wait for rest, another keeper, the
-// removal of what a sweep has made.
+// removal of what a sweep has made; the making of a directory's files, and of a file system, for which mkfs has as long.
 func (s *Sweep) longestStep() time.Duration {
 	p := s.plan.Profile
-	return 2*s.timeout() + keeperLimit + p.Hooks.Timeout + hookGrace + hookStuck + 10*p.Settle + takeDownLimit + restoreLimit + reviveLimit + time.Duration(s.plan.FilesNeeded())*perFile
+	step := 2*s.timeout() + keeperLimit + p.Hooks.Timeout + hookGrace + hookStuck + 10*p.Settle + takeDownLimit + restoreLimit + reviveLimit + time.Duration(s.plan.FilesNeeded())*perFile
+	var making time.Duration
+	for _, t := range s.plan.Targets {
+		if t.files() {
+			making = max(making, s.layOutLimit())
+		}
+		if t.made() && t.Build.Filesystem != "" {
+			making = max(making, md.MkfsLimit(t.Stack.Bytes))
+		}
+	}
+	return step + making
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"qdsweep/sweep/keeper"
 	"qdsweep/sysfs"
@@ -98,13 +99,26 @@ func (s *Sweep) layOut(ctx context.Context, h *hold) error {
 	if h.dir == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.layOutLimit(), errTimeout)
+	defer cancel()
 	for _, w := range s.plan.Largest() {
 		s.note("laying out the files of %s", w.Name)
 		if err := s.worker.Prepare(ctx, w, s.target(h, w), s.plan.Profile.Seed); err != nil {
+			if errors.Is(err, workload.ErrStuck) {
+				s.stuck(h)
+			}
 			return fmt.Errorf("lay out the files of %s in %s: %w", w.Name, h.dir.Name(), err)
 		}
 	}
 	return nil
+}
+
+// slowDisk is slower than any disk that somebody sweeps, in byte/s.
+const slowDisk = 5e6
+
+// layOutLimit bounds the making of a directory's files: a drive that does not answer must not hold up the night.
+func (s *Sweep) layOutLimit() time.Duration {
+	return s.timeout() + seconds(float64(s.plan.SpaceNeeded())/slowDisk) + time.Duration(s.plan.FilesNeeded())*perFile
 }
 
 // target is what the worker is handed.

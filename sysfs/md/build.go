@@ -272,6 +272,11 @@ func (m machine) verify(ctx context.Context, s Spec, d sysfs.Device) error {
 	return nil
 }
 
+// MkfsLimit is how long mkfs may take on so many bytes: it writes 2 % of them, at 10 MB/s.
+func MkfsLimit(bytes int64) time.Duration {
+	return 10*time.Minute + time.Duration(bytes/(500<<20))*time.Second
+}
+
 // makeFilesystem runs mkfs and makes sure that the file system has our UUID. Inode tables are written at once, so the time goes with the size.
 func (m machine) makeFilesystem(ctx context.Context, s Spec, d sysfs.Device) error {
 	f, _ := lookupFilesystem(s.Filesystem)
@@ -282,8 +287,7 @@ func (m machine) makeFilesystem(ctx context.Context, s Spec, d sysfs.Device) err
 	if err := m.checkNode(d); err != nil {
 		return err
 	}
-	patience := 10*time.Minute + time.Duration(d.Bytes/(500<<20))*time.Second // 2 % of it at 10 MB/s
-	if _, err := m.try(ctx, patience, f.program, args...); err != nil {
+	if _, err := m.try(ctx, MkfsLimit(d.Bytes), f.program, args...); err != nil {
 		return err
 	}
 	all, err := m.signatures(ctx, d)
