@@ -96,7 +96,7 @@ func (s *Sweep) recordEnvironment() error {
 	boot, _ := s.host.BootID() // "" of a captured machine
 	profile := s.plan.Profile.YAML()
 	now := start{Sweep: s.id, Started: time.Now(), Version: s.opt.Version, Command: os.Args, Host: s.hostname, BootID: boot,
-		Seed: s.plan.Profile.Seed, StateDir: s.opt.StateDir, Planned: s.audit.Planned, Profile: profileHash(profile), Targets: begunTargets(s.plan.Targets),
+		Seed: s.plan.Profile.Seed, StateDir: s.opt.StateDir, Planned: s.audit.Planned, Profile: profileHash(profile), Targets: s.begunNow(),
 		Machine: s.host.Environment(s.plan.together())}
 	var starts []start
 	if s.before != nil {
@@ -153,6 +153,7 @@ func (s *Sweep) recordConsent(ctx context.Context) error {
 			}
 		}
 	}
+	s.keepConsents(&c)
 	for _, d := range s.plan.overwritten() {
 		device := begunDevices([]sysfs.Device{d})[0]
 		found, known := sysfs.Contents{}, false

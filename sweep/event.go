@@ -31,13 +31,14 @@ type Event struct {
 	Started time.Time
 	Took    time.Duration // of RunEnded
 	Audit   results.Audit // so far
+	Again   int           // runs that have rows and are to be repeated yet
 	Left    time.Duration // that the rest takes, by the estimate so far; below 0: unknown
 }
 
 func (s *Sweep) event(e Event) {
 	s.step()
 	s.clock(e)
-	e.Audit, e.Left = s.tally(), s.timeLeft()
+	e.Audit, e.Again, e.Left = s.tally(), s.repeats, s.timeLeft()
 	line := s.log.Info().Str("event", string(e.Kind))
 	if e.Run.ID != "" {
 		line = line.Str("run", e.Run.ID)

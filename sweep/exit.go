@@ -81,7 +81,7 @@ func (o Outcome) ExitCode() int {
 		return ExitInternal
 	case o.Signal != nil:
 		return signalCode(o.Signal)
-	case a.Failed+a.Suspect > 0 || a.Remaining > 0 && !o.Sufficient || a.Skipped > 0 && !o.SkipAllowed:
+	case a.Failed+a.Suspect > 0 || a.Remaining > 0 && !o.Sufficient || a.Skipped > 0 && !o.SkipAllowed || o.elsewhere:
 		return ExitIncomplete
 	}
 	return ExitOK

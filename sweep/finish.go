@@ -79,6 +79,12 @@ func (o Outcome) Next() string {
 	case len(o.Unrestored) > 0:
 		return "sudo qdsweep restore" + state
 	case o.Audit.Remaining > 0 && !o.Sufficient:
+		first := ""
+		if o.restoreFirst {
+			first = "sudo qdsweep restore" + state + " && "
+		}
+		return first + "sudo qdsweep resume" + state + o.again + " " + dir
+	case o.elsewhere:
 		return "sudo qdsweep resume" + state + o.again + " " + dir
 	case o.Audit.Failed+o.Audit.Suspect > 0:
 		return "sudo qdsweep resume --retry-failed" + state + o.again + " " + dir

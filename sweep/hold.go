@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +43,9 @@ func (s *Sweep) makeHolds() {
 	for _, t := range s.plan.Targets {
 		s.holds = append(s.holds, &hold{target: t, stack: t.Stack})
 	}
+	for _, t := range s.plan.absent {
+		s.holds = append(s.holds, &hold{target: t, stack: t.Stack, ended: t.absent})
+	}
 }
 
 // holdOf is the hold on the target that a run drives.
@@ -59,7 +63,7 @@ func (s *Sweep) holdOf(r Run) *hold {
 func (s *Sweep) siblings(of *hold) []sysfs.Stack {
 	var all []sysfs.Stack
 	for _, h := range s.holds {
-		if h != of {
+		if h != of && h.target.absent == "" {
 			all = append(all, h.stack)
 		}
 	}
@@ -73,7 +77,7 @@ func (s *Sweep) end(h *hold, reason string) {
 	}
 	h.ended = reason
 	if len(s.holds) > 1 {
-		s.note("%s gets no further run: %s", h.target.name(), reason)
+		s.note("%s gets no further run: %s", h.target.name(), h.reason())
 	}
 }
 
@@ -92,14 +96,9 @@ func (s *Sweep) endMember(name, reason string) {
 	}
 }
 
-// over says why no target gets a further run, "" while one does.
-func (s *Sweep) over() string {
-	for _, h := range s.holds {
-		if h.ended == "" {
-			return ""
-		}
-	}
-	return s.endings()
+// over says that no target gets a further run.
+func (s *Sweep) over() bool {
+	return !slices.ContainsFunc(s.holds, func(h *hold) bool { return h.ended == "" })
 }
 
 // endings are the reasons for which targets were given up.
@@ -111,10 +110,22 @@ func (s *Sweep) endings() string {
 		case len(s.holds) == 1:
 			return h.ended
 		default:
-			all = append(all, h.target.name()+": "+h.ended)
+			all = append(all, h.target.name()+": "+h.reason())
 		}
 	}
 	return joinLines(all)
+}
+
+// reason is why the target gets no further run, to be said behind its name: by itself a reason may begin with that.
+func (h *hold) reason() string {
+	rest, named := strings.CutPrefix(h.ended, h.stack.Target)
+	switch {
+	case named && strings.HasPrefix(rest, ": "):
+		return rest[2:]
+	case named && strings.HasPrefix(rest, " "):
+		return "it" + rest
+	}
+	return h.ended
 }
 
 // claimPatience is for a dead process's locks to go, and for a device to let itself be closed.
@@ -123,7 +134,7 @@ const claimPatience = 10 * time.Second
 // claimAll takes every target that is there, and the disks of those that are built. waited says that somebody else had one of them at first.
 func (s *Sweep) claimAll(ctx context.Context) (waited bool, err error) {
 	for _, h := range s.holds {
-		if h.target.Built() {
+		if h.target.Built() || h.target.absent != "" {
 			continue
 		}
 		w, err := s.claim(ctx, h)

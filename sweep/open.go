@@ -38,7 +38,7 @@ func (s *Sweep) open(ctx context.Context) error {
 		return err
 	}
 	s.hostname, _ = os.Hostname()
-	if err := s.startKeeper(ctx, targets); err != nil {
+	if targets, err = s.startKeeper(ctx, targets); err != nil {
 		return err
 	}
 	// Only now, under the locks, is what reads on the members theirs: before, it may have been what another sweep had set.
@@ -52,6 +52,12 @@ func (s *Sweep) open(ctx context.Context) error {
 		s.ledger = newLedger(s.plan.Profile)
 	}
 	s.audit.Planned = s.plan.Count()
+	if s.before != nil && s.opt.RetryFailed {
+		s.repeats = s.audit.Failed + s.audit.Suspect
+	}
+	if err := s.someRunLeft(); err != nil {
+		return err
+	}
 	if err := s.startPace(); err != nil {
 		return err
 	}
@@ -91,7 +97,7 @@ func (s *Sweep) open(ctx context.Context) error {
 		return err
 	}
 	for _, h := range s.holds {
-		if h.target.Built() {
+		if h.target.Built() || h.target.absent != "" {
 			continue
 		}
 		if err := h.watchMembers(s.host); err != nil {
@@ -137,7 +143,7 @@ func (s *Sweep) sameMembers(locked []*Target) error {
 }
 
 func (s *Sweep) newPlan(ctx context.Context) (*Plan, error) {
-	plan, err := NewPlan(ctx, s.profile, s.host, PlanOptions{Allow: s.opt.Allow, Erase: s.opt.Erase})
+	plan, err := NewPlan(ctx, s.profile, s.host, PlanOptions{Allow: s.opt.Allow, Erase: s.opt.Erase, absent: s.absentNow()})
 	if err == nil {
 		s.nameTargets(plan.Targets)
 	}
@@ -161,10 +167,11 @@ func (s *Sweep) judgeEarly(ctx context.Context) ([]*Target, error) {
 	case s.host.Live() && os.Geteuid() != 0:
 		return nil, err // whoever has the members, this user may not claim them
 	}
-	targets, resolveErr := s.profile.resolveTargets(s.host)
+	targets, resolveErr := s.profile.resolveTargets(s.host, s.absentNow())
 	if resolveErr != nil {
 		return nil, resolveErr
 	}
+	targets = present(targets)
 	for _, t := range targets {
 		if len(t.Stack.Members) == 0 {
 			return nil, err
@@ -195,6 +202,11 @@ func (s *Sweep) judge(ctx context.Context) error {
 	}
 	if refusals = slices.Concat(refusals, s.plan.refuseReadOnly(s.host), s.plan.refuseHooks(s.opt.Allow)); len(refusals) > 0 {
 		return &RefusedError{refusals}
+	}
+	if s.before != nil { // what was allowed at first may be for a target that this start does without
+		notes = slices.DeleteFunc(notes, func(n string) bool {
+			return slices.ContainsFunc(s.opt.Erase, func(e string) bool { return n == sysfs.UnusedErase(e) && !slices.Contains(s.before.typed, e) })
+		})
 	}
 	s.notes = notes
 	return nil

@@ -17,6 +17,8 @@ import (
 type PlanOptions struct {
 	Allow map[string]bool // "raise": knobs may go above their originals, write caches that are off may be switched on
 	Erase []string        // as given to --erase: the whole disk named there may be raised as well
+
+	absent []*Target // that a sweep which is gone on with does without: they are not looked for
 }
 
 // Plan is a profile put to a machine: what is set where, and every run. Nothing has been changed to make it.
@@ -32,6 +34,7 @@ type Plan struct {
 	Notes       []string        // of Judge
 	EraseNeeded []string        // of Judge: what is to be given to --erase yet, quoted for a shell
 
+	absent         []*Target                  // cells of these are runs of the plan, and are not done
 	cells, skipped int                        // skipped: cells planned as skipped
 	skip           map[Level]map[Level]string // by the level of the target: why its cells with a level are skipped
 	work           work
@@ -81,12 +84,13 @@ func NewPlan(ctx context.Context, p *Profile, h sysfs.Host, o PlanOptions) (*Pla
 	if !profile.SeedGiven {
 		profile.Seed, profile.SeedGiven, plan.SeedChosen = chooseSeed(), true, true
 	}
-	var err error
-	if plan.Targets, err = p.resolveTargets(h); err != nil {
+	targets, err := p.resolveTargets(h, o.absent)
+	if err != nil {
 		return nil, err
 	}
+	plan.Targets, plan.absent = present(targets), o.absent
 	if p.Target.Devices != nil {
-		profile.nameDevices(plan.Targets)
+		profile.nameDevices(targets)
 	}
 	plan.settleSizes(h)
 	refusals := plan.settleEngines(h)
@@ -192,7 +196,7 @@ func (p *Plan) skipper() func(w *walk, i int) string {
 	m := p.Profile.Matrix
 	axes := m.Axes
 	byNumber := map[string][][]string{} // by the level of the target
-	for _, t := range p.Targets {
+	for _, t := range slices.Concat(p.Targets, p.absent) {
 		reasons := make([][]string, len(axes))
 		for a, axis := range axes {
 			for _, level := range axis.Levels {

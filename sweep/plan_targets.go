@@ -14,15 +14,15 @@ import (
 const byName = "name:"
 
 // resolveTargets finds the targets on the machine: the one, or one for each level of the axis that picks them. The error is a
-// *NotHere with all that cannot be found or cannot be driven.
-func (p *Profile) resolveTargets(h sysfs.Host) (targets []*Target, err error) {
+// *NotHere with all that cannot be found or cannot be driven. Absent ones are not looked for, and are in their places.
+func (p *Profile) resolveTargets(h sysfs.Host, absent []*Target) (targets []*Target, err error) {
 	var refusals []sysfs.Refusal
 	t := p.Target
 	switch {
 	case t.Devices != nil:
-		targets, refusals = resolveDevices(h, t.Devices)
+		targets, refusals = resolveDevices(h, t.Devices, absent)
 	case t.Arrays != nil:
-		targets, refusals = p.resolveArrays(h)
+		targets, refusals = p.resolveArrays(h, absent)
 	case t.Build != nil:
 		targets, refusals = p.resolveBuild(h)
 	default:
@@ -66,9 +66,13 @@ func resolveOne(h sysfs.Host, device, directory string) (sysfs.Stack, []sysfs.Re
 }
 
 // resolveDevices finds devices that are driven in turn. Their level is the identity: names change with the next boot.
-func resolveDevices(h sysfs.Host, devices []string) (targets []*Target, refusals []sysfs.Refusal) {
+func resolveDevices(h sysfs.Host, devices []string, absent []*Target) (targets []*Target, refusals []sysfs.Refusal) {
 	typed := map[string]string{} // by the kernel's name
 	for _, name := range devices {
+		if t := absentAt(absent, Level{deviceAxis, deviceLevel(name)}); t != nil {
+			targets = append(targets, t)
+			continue
+		}
 		stack, refused := resolveOne(h, strings.TrimPrefix(name, byName), "")
 		refusals = append(refusals, refused...)
 		if len(refused) > 0 {
@@ -130,8 +134,12 @@ func (p *Profile) nameDevices(targets []*Target) {
 }
 
 // resolveArrays finds the array, or directory on one, of each raid_level, and refuses one that is of another level.
-func (p *Profile) resolveArrays(h sysfs.Host) (targets []*Target, refusals []sysfs.Refusal) {
+func (p *Profile) resolveArrays(h sysfs.Host, absent []*Target) (targets []*Target, refusals []sysfs.Refusal) {
 	for _, level := range p.Matrix.levelsOf(raidLevel) {
+		if t := absentAt(absent, Level{raidLevel, level}); t != nil {
+			targets = append(targets, t)
+			continue
+		}
 		a, ok := p.Target.array(level)
 		if !ok { // refused with the profile's errors
 			continue
@@ -178,6 +186,9 @@ func (p *Plan) targetAt(l Level) *Target {
 		if t.Level == l {
 			return t
 		}
+	}
+	if t := absentAt(p.absent, l); t != nil {
+		return t
 	}
 	return p.Targets[0]
 }

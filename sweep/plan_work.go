@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,6 +67,9 @@ func (p *Plan) planWork() []sysfs.Refusal {
 		}
 		t := p.targetAt(k.target)
 		for _, s := range k.specs {
+			if t.absent != "" {
+				break
+			}
 			for _, r := range t.refuseSG(s) {
 				if key := t.Stack.Target + r.Reason; !said[key] {
 					said[key] = true
@@ -107,7 +111,7 @@ func (p *Plan) planWork() []sysfs.Refusal {
 // smallest is the size of the smallest target that is a device; 0 when none is.
 func (p *Plan) smallest() int64 {
 	var smallest int64
-	for _, t := range p.Targets {
+	for _, t := range slices.Concat(p.Targets, p.absent) {
 		if n := t.bytes(); n > 0 && (smallest == 0 || n < smallest) {
 			smallest = n
 		}

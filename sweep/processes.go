@@ -13,17 +13,13 @@ import (
 	"qdsweep/workload"
 )
 
-// startKeeper starts the settings process and has it lock every device that the sweep may set.
-func (s *Sweep) startKeeper(ctx context.Context, targets []*Target) error {
+// startKeeper starts the settings process and has it lock every device that the sweep may set. It returns the targets that the sweep goes on with.
+func (s *Sweep) startKeeper(ctx context.Context, targets []*Target) ([]*Target, error) {
 	var err error
 	if s.keeper, err = s.newKeeper(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	var all []keeper.Member
-	for _, t := range targets {
-		all = addMembers(all, t.Stack)
-	}
-	return s.keeper.Claim(ctx, all, s.opt.Wait)
+	return s.claimWithout(ctx, targets)
 }
 
 func (s *Sweep) newKeeper(ctx context.Context) (*keeper.Client, error) {

@@ -172,6 +172,16 @@ func (s *Sweep) tell(format string, a ...any) {
 	s.log.Info().Str("event", string(Note)).Str("text", text).Send()
 }
 
+// sayBefore shows, of a start that was refused, what was to be shown when it went on: some of it has been done all the same.
+func (s *Sweep) sayBefore() {
+	if s.before == nil || s.status != nil || s.opt.Observe == nil {
+		return
+	}
+	for _, n := range s.before.notes {
+		s.opt.Observe(Event{Kind: Note, Text: n, Audit: s.tally(), Left: -1})
+	}
+}
+
 // consentAgain takes up what the command line allowed when the sweep was begun. Drives are named by what they are now: the name that was typed may mean another.
 func (s *Sweep) consentAgain() {
 	s.before.typed = slices.Clone(s.opt.Erase)

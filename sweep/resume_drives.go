@@ -10,57 +10,62 @@ import (
 )
 
 // sameDrives finds the drives of the sweep by what they are, whatever they are called now, and refuses others. The profile's targets are put by identity
-// into the profile; a sweep of an older version, which did not record them, is left as the profile names it.
+// into the profile; a sweep of an older version, which did not record them, is left as the profile names it. Of several targets those that are not as they
+// were are done without.
 func (s *Sweep) sameDrives() error {
-	last := s.before.starts[len(s.before.starts)-1]
-	if last.Targets == nil {
+	was := s.before.targets()
+	if was == nil {
 		return s.sameMembersAsConsented()
 	}
-	refusals := s.missing(last.Targets)
-	if len(refusals) > 0 {
-		return &RefusedError{refusals}
-	}
-	s.profile.Target = byIdentity(s.profile.Target, last.Targets)
-	targets, err := s.profile.resolveTargets(s.host)
-	if err != nil {
-		return err
-	}
+	s.profile.Target = byIdentity(s.profile.Target, was)
 	boot, _ := s.host.BootID()
-	for i, t := range begunTargets(targets) {
-		if i < len(last.Targets) {
-			refusals = append(refusals, differs(last.Targets[i], t, boot == last.BootID)...)
+	sameBoot := boot == s.before.starts[len(s.before.starts)-1].BootID
+	var refusals []sysfs.Refusal
+	away := map[int][]sysfs.Refusal{}
+	for i := range was {
+		found, err := s.another(i, sameBoot)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			away[i] = found
+		}
+		for _, r := range found {
+			if !slices.Contains(refusals, r) {
+				refusals = append(refusals, r)
+			}
 		}
 	}
-	if len(targets) != len(last.Targets) {
-		refusals = append(refusals, sysfs.Refusal{Reason: fmt.Sprintf("the sweep has %d targets, and had %d", len(targets), len(last.Targets))})
-	}
-	if len(refusals) > 0 {
+	if len(away) == len(was) || len(away) > 0 && s.profile.Target.Build != nil { // all levels are built from the same parts
 		return &RefusedError{refusals}
+	}
+	for i, t := range was {
+		if found := away[i]; found != nil {
+			s.goOnWithout(t, found)
+		}
 	}
 	return nil
 }
 
-// missing names every drive of the sweep that is not there, or that cannot be told from another.
-func (s *Sweep) missing(targets []begunTarget) (refusals []sysfs.Refusal) {
+// missing names every drive of a target that is not there, or that cannot be told from another.
+func (s *Sweep) missing(t begunTarget) (refusals []sysfs.Refusal) {
 	seen := map[sysfs.Identity]bool{}
-	for _, t := range targets {
-		wanted := slices.Concat(t.Members, t.Parts)
-		if t.Device != nil {
-			wanted = append(wanted, *t.Device)
+	wanted := slices.Concat(t.Members, t.Parts)
+	if t.Device != nil {
+		wanted = append(wanted, *t.Device)
+	}
+	for _, d := range wanted {
+		if d.Identity == "" || seen[d.Identity] {
+			continue
 		}
-		for _, d := range wanted {
-			if d.Identity == "" || seen[d.Identity] {
-				continue
-			}
-			seen[d.Identity] = true
-			_, err := s.host.Resolve(string(d.Identity))
-			switch {
-			case errors.Is(err, sysfs.ErrNoDevice):
-				refusals = append(refusals, sysfs.Refusal{Device: d.Name, Reason: fmt.Sprintf("the sweep's %s is not there, under whatever name", d.key()),
-					Fix: "put it back in, and type it again; `qdsweep devices` lists what there is"})
-			case err != nil:
-				refusals = append(refusals, sysfs.Refusal{Device: d.Name, Reason: err.Error(), Fix: "leave only one of them plugged in"})
-			}
+		seen[d.Identity] = true
+		_, err := s.host.Resolve(string(d.Identity))
+		switch {
+		case errors.Is(err, sysfs.ErrNoDevice):
+			refusals = append(refusals, sysfs.Refusal{Device: d.Name, Reason: fmt.Sprintf("the sweep's %s is not there, under whatever name", d.key()),
+				Fix: "put it back in, and type it again; `qdsweep devices` lists what there is"})
+		case err != nil:
+			refusals = append(refusals, sysfs.Refusal{Device: d.Name, Reason: err.Error(), Fix: "leave only one of them plugged in"})
 		}
 	}
 	return refusals
@@ -148,7 +153,7 @@ func keysOf(devices []begunDevice) (keys []string) {
 
 // sameMembersAsConsented is sameDrives for a folder that has only the members' identities.
 func (s *Sweep) sameMembersAsConsented() error {
-	targets, err := s.profile.resolveTargets(s.host)
+	targets, err := s.profile.resolveTargets(s.host, nil)
 	if err != nil {
 		return err
 	}
@@ -168,8 +173,9 @@ func (s *Sweep) nameTargets(targets []*Target) {
 	if s.before == nil {
 		return
 	}
-	for i, was := range s.before.starts[0].Targets {
-		if i >= len(targets) || targets[i].Built() || targets[i].Stack.Directory != "" {
+	for _, was := range s.before.starts[0].Targets {
+		i := slices.IndexFunc(targets, func(t *Target) bool { return was.Level == nil || t.Level == *was.Level })
+		if i < 0 || targets[i].Built() || targets[i].Stack.Directory != "" {
 			continue
 		}
 		t := targets[i]

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"qdsweep/sweep/keeper"
+	"qdsweep/sysfs"
 )
 
 // begun is what an output folder says of the sweep in it.
@@ -28,6 +29,10 @@ type begun struct {
 
 	untrusted string   // why the consents do not hold, "" where they do
 	typed     []string // --erase of this start alone
+
+	absent     []*Target       // that this start does without
+	refusals   []sysfs.Refusal // why
+	unrestored bool            // one of them has settings of an earlier start yet
 }
 
 // maxFolderFile is larger than any file but results.csv and the log that a sweep writes.

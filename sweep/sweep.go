@@ -75,12 +75,14 @@ type Sweep struct {
 	stepped atomic.Int64 // when the loop last came to another step, ns
 	hooked  bool         // before_sweep has had its turn
 	closing bool         // what is taken down now is taken down for good
+	early   bool         // a run that was due was not done
 
 	kernelLog *sysfs.KernelLog // nil where it cannot be read
 
 	before     *begun // of a sweep that is gone on with
 	ledger     *ledger
 	audit      results.Audit
+	repeats    int               // runs that have rows and are to be repeated yet
 	unrestored []keeper.Restored // members that could not be put back
 	orphaned   error             // why there is no keeper any more, though everything was put back
 	rescued    string            // where rows went that the output folder had no room for
@@ -101,7 +103,9 @@ type Outcome struct {
 	Err         error             // a fault of our own, or of the output folder
 	Sufficient  bool              // the deadline ended it, after as many whole replicates as are needed: what remains is no fault
 
-	again string // flags that resume is to be given again
+	again        string // flags that resume is to be given again
+	restoreFirst bool   // a target was done without, for it has settings of an earlier start
+	elsewhere    bool   // rows of it are not in the output folder, which had no room for them
 }
 
 // Execute runs a profile's sweep. A sweep that was refused, or could not be set up, is an error (*UsageError, *NotHere, *RefusedError, keeper.BusyError …)
@@ -117,6 +121,7 @@ func (s *Sweep) carryOut(ctx context.Context, opened error) (Outcome, error) {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w (%w)", cause, err) // what gave up on its way down said "context canceled"
 		}
+		s.sayBefore()
 		err = errors.Join(err, s.close())
 		s.afterSweep(ctx, Outcome{Stopped: err.Error()}, ExitCode(err))
 		s.leave(err.Error(), ExitCode(err), "")
@@ -154,15 +159,16 @@ func (s *Sweep) runs(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if s.over() != "" {
-			break
-		}
 		attempts, due := s.due(r)
 		if !due {
 			s.passed(r)
 			continue // its rows are in the file
 		}
 		if s.holdOf(r).ended != "" {
+			s.early = true
+			if s.over() {
+				break
+			}
 			continue // remaining
 		}
 		if over, why := s.enough(r); why != nil {
@@ -178,6 +184,7 @@ func (s *Sweep) runs(ctx context.Context) error {
 			switch {
 			case errors.As(err, &end) && !end.all:
 				s.end(s.holdOf(r), end.reason)
+				s.early = true
 				err = s.orphaned
 			case errors.Is(err, keeper.ErrKeeperDied) && s.holdOf(r).ended != "":
 				err = s.orphaned
@@ -208,14 +215,14 @@ func (e *SignalError) Error() string { return "signal: " + e.Signal.String() }
 
 func (s *Sweep) outcome(ctx context.Context, err error) Outcome {
 	out := Outcome{Sweep: s.id, Dir: s.out.dir, StateDir: s.opt.StateDir, Audit: s.tally(), Unrestored: s.unrestored, SkipAllowed: s.plan.Profile.Unsupported == "skip", Sufficient: s.sufficient(), Silent: s.silent}
-	out.again = s.flagsAgain()
+	out.again, out.elsewhere, out.restoreFirst = s.flagsAgain(), s.rescued != "", s.before != nil && s.before.unrestored
 	var sig *SignalError
 	var end *errEnd
 	switch {
 	case errors.As(context.Cause(ctx), &sig):
 		out.Signal, out.Stopped = sig.Signal, sig.Error()
 	case errors.As(err, &end):
-		if out.Audit.Remaining > 0 || s.opt.RetryFailed { // what ends a target in its last run ends nothing early: the run's row says it
+		if s.early || end.all { // what ends a target in its last run ends nothing early: the run's row says it
 			out.Stopped = end.reason
 		}
 	case err != nil:
@@ -251,6 +258,9 @@ func (s *Sweep) count(r Run, rows []results.Row) error {
 	was, err := s.ledger.note(r, status, rows[0].Attempt)
 	if err == nil {
 		s.audit.Again(was, status)
+		if was != "" && s.repeats > 0 {
+			s.repeats--
+		}
 	}
 	return err
 }

@@ -17,6 +17,8 @@ type Target struct {
 	// Of one that the sweep builds and takes down again: how, and from what; nil of one that is there.
 	Build *BuildSpec
 	Parts []sysfs.Device // the disks or partitions it is built from, in the profile's order
+
+	absent string // why a sweep that is gone on with does without it; "" where it does not
 }
 
 // Built says that the target is made by the sweep, and taken down.

@@ -95,20 +95,18 @@ func (p *progress) take(e sweep.Event) (text string) {
 	}
 	switch e.Kind {
 	case sweep.Began:
-		p.total, p.done = e.Audit.Planned, e.Audit.Done()
+		p.total, p.done = e.Audit.Planned, e.Audit.Done()-e.Again
 		if p.bars != nil {
 			p.bar = p.bars.AddBar(int64(p.total), mpb.PrependDecorators(decor.CountersNoUnit("%d of %d runs ")),
 				mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + p.line() })))
-			if p.done < p.total { // one that is full is complete, and runs that are repeated are yet to come
-				p.bar.SetCurrent(int64(p.done))
-			}
+			p.bar.SetCurrent(int64(p.done))
 		}
 	case sweep.RunBegan:
 		p.now, p.phase = e.Run.ID, ""
 	case sweep.PhaseBegan:
 		p.phase = e.Phase
 	case sweep.RunEnded:
-		p.done = e.Audit.Done() // which a run that is repeated leaves as it is
+		p.done = e.Audit.Done() - e.Again
 		p.now, p.phase = "", ""
 		if p.bar != nil {
 			p.bar.SetCurrent(int64(p.done))
