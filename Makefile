@@ -4,7 +4,7 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build unit test race lint fuzz fuzz-short bench demo lab lab-full chaos night trees clean go lab-tools
+.PHONY: help build unit test race lint fuzz fuzz-short calibrate bench demo lab lab-full chaos night trees clean go lab-tools
 
 # The version comes from git, the date is the commit's: the same commit gives the same bytes.
 GIT     = git -c safe.directory='*'
@@ -58,6 +58,9 @@ fuzz: go ## each fuzz target for a minute (FUZZ_TIME)
 
 fuzz-short: go
 	.ci/fuzz 10s
+
+calibrate: go ## 2,000 made-up sweeps for each promise of the statistics: how often effects and comparisons are right; 3 minutes
+	QDSWEEP_CALIBRATE=full go test ./sweep/stats -run Simulated -v -timeout 1h
 
 bench: build lab-tools ## the engines against fio, a run's own overhead (in the lab, too), plans, rows; into docs/benchmarks.md
 	@.ci/install fio bonnie++

@@ -27,12 +27,8 @@ func NewSample(values []float64) Sample {
 	if n == 0 {
 		return Sample{}
 	}
-	slices.Sort(values)
-	s := Sample{N: n, Min: values[0], Max: values[n-1], Mean: mean(values)}
-	s.Median = values[n/2]
-	if n%2 == 0 {
-		s.Median = values[n/2-1] + (values[n/2]-values[n/2-1])/2
-	}
+	s := Sample{N: n, Median: median(values), Mean: mean(values)}
+	s.Min, s.Max = values[0], values[n-1]
 	if n > 1 && s.Mean != 0 {
 		half := T95(float64(n-1)) * math.Sqrt(squares(values, s.Mean)/float64(n-1)/float64(n))
 		percent := 100 * half / math.Abs(s.Mean)
@@ -45,6 +41,16 @@ func NewSample(values []float64) Sample {
 // is multiplied with to get half of its two-sided 95 % interval.
 func T95(degreesOfFreedom float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: degreesOfFreedom}.Quantile(0.975)
+}
+
+// median sorts the values.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	if n%2 == 0 {
+		return values[n/2-1] + (values[n/2]-values[n/2-1])/2
+	}
+	return values[n/2]
 }
 
 func mean(values []float64) float64 {

@@ -19,12 +19,14 @@ const (
 // Unit is how people write the metric's unit.
 func (m Metric) Unit() string {
 	switch m {
-	case MBPerS:
+	case MBPerS, MBPerSSlowest:
 		return "MB/s"
 	case IOPS:
 		return "IOPS"
+	case Seconds:
+		return "s"
 	}
-	return "s"
+	return "µs"
 }
 
 // Level is one axis of a cell: what was asked for, and what the members read
@@ -296,6 +298,8 @@ func (m Metric) Of(r results.Row) (float64, bool) {
 		return r.IOPS.Get()
 	case Seconds:
 		return r.Seconds.Get()
+	case MBPerSSlowest:
+		return r.MBPerSSlowest.Get()
 	}
-	return 0, false
+	return m.latency(r).Get()
 }
