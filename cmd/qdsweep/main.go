@@ -160,7 +160,7 @@ func newRoot(stdout, stderr io.Writer, s seams) *cobra.Command {
 	f.StringVar(&g.stateDir, "state-dir", sweep.DefaultStateDir, "journal and locks")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "only results and errors")
 	f.BoolVarP(&g.verbose, "verbose", "v", false, "say more")
-	root.AddCommand(newDevices(g), newPlan(g), newRun(g), newResume(g), newStatus(g), newRestore(g), newReport(g), newProfiles(), newKeeper(g), newWorker())
+	root.AddCommand(newDevices(g), newPlan(g), newRun(g), newResume(g), newStatus(g), newRestore(g), newReport(g), newCompare(), newProfiles(), newKeeper(g), newWorker())
 	root.SetHelpCommand(newHelp())
 	asUsage(root)
 	return root

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // TestCommandLine plays testdata/script: what is typed, what is answered, the exit code. $MACHINE is a captured machine with a free SATA
 // disk sda, one with a mounted file system sdb, a SAS disk sdc, and an NVMe drive; $ARRAYS has four free disks sda to sdd, and two arrays
 // on partitions of sde to sdh, the second one mounted on /mnt/r10. $PUBLISHED is the output folder of a sweep with a bonnie and a dd, two
-// runs of one cell.
+// runs of one cell. $COMPARED has several, of comparedFolders.
 func TestCommandLine(t *testing.T) {
 	machine := systest.New(t,
 		systest.Disk{Name: "sda", Model: "ST1000NM0033-9ZM", Serial: "Z1W0AAAA", WWID: "naa.5000c50000000001"},
@@ -37,12 +37,14 @@ func TestCommandLine(t *testing.T) {
 	machine.Mount("sdb", "/srv", "ext4")
 	arrays := arrayMachine(t)
 	published := publishedFolder(t)
+	compared := comparedFolders(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("MACHINE", machine.Root())
 			e.Setenv("ARRAYS", arrays.Root())
 			e.Setenv("PUBLISHED", published)
+			e.Setenv("COMPARED", compared)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keys": keys},
