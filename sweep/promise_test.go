@@ -132,6 +132,20 @@ func TestKeeperDiesWhereNothingIsChanged(t *testing.T) {
 	}
 }
 
+// One that dies before the first run ends the start: what to type is said.
+func TestKeeperDiesBeforeTheFirstRun(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 2]}", systest.Disk{Name: "sda", QueueDepth: 32})
+	l := &lines{b: b}
+	b.observe = once(func(e Event) bool { return e.Kind == Began }, func() { l.kill() })
+	before := b.machine.Settings("sda")
+	_, err := l.execute(context.Background(), 0)
+	require.ErrorIs(t, err, keeper.ErrKeeperDied)
+	assert.ErrorContains(t, err, "sudo qdsweep restore; then type it again")
+	assert.Equal(t, ExitInternal, ExitCode(err))
+	assert.Empty(t, b.rows())
+	assert.Equal(t, before, b.machine.Settings("sda"))
+}
+
 // A keeper that dies while it puts back is told of, too, though no run begins again for it.
 func TestKeeperDiesWhileItRestores(t *testing.T) {
 	b := newBench(t, "{queue_depth: [1, 2]}", systest.Disk{Name: "sda", QueueDepth: 32})

@@ -122,6 +122,9 @@ func (s *Sweep) carryOut(ctx context.Context, opened error) (Outcome, error) {
 			err = fmt.Errorf("%w (%w)", cause, err) // what gave up on its way down said "context canceled"
 		}
 		s.sayBefore()
+		if errors.Is(err, keeper.ErrKeeperDied) {
+			err = fmt.Errorf("%w before the first run: something killed it, and no drive was set; what was made for the sweep, if anything, goes with: sudo qdsweep restore; then type it again", err)
+		}
 		err = errors.Join(err, s.close())
 		s.afterSweep(ctx, Outcome{Stopped: err.Error()}, ExitCode(err))
 		s.leave(err.Error(), ExitCode(err), "")
