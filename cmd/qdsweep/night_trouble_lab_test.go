@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -160,8 +161,16 @@ func (l *lab) narrow(name string) (dir string) {
 	return dir
 }
 
-func (l *lab) fill(dir string) {
-	l.shell("dd if=/dev/zero of=%s/filler bs=1k 2>/dev/null || true", dir)
+// fill takes what room there is: again and again, until done is closed. What a run gives free when it ends would be enough for the next one.
+func (l *lab) fill(dir string, done <-chan struct{}) {
+	for {
+		l.shell("dd if=/dev/zero of=%s/filler oflag=append conv=notrunc bs=1k 2>/dev/null || true", dir)
+		select {
+		case <-done:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 func (l *lab) empty(dir string) { l.shell("rm %s/filler", dir) }
 
@@ -179,10 +188,15 @@ func TestLabSataFullAndResumed(t *testing.T) {
 		full []string
 	}{{"the output folder", []string{out}}, {"the state folder", []string{state}}, {"both", []string{out, state}}} {
 		u.further(n, 2)
+		var filling sync.WaitGroup
 		for _, dir := range c.full {
-			l.fill(dir)
+			filling.Add(1)
+			go func() {
+				defer filling.Done()
+				l.fill(dir, u.ended)
+			}()
 		}
-		<-u.ended
+		filling.Wait()
 		t.Logf("%s full: exit %d\n%s", c.name, u.code, u.text())
 		assert.Equal(t, 4, u.code, c.name)
 		assert.Contains(t, u.text(), "no space left", c.name)
