@@ -51,11 +51,16 @@ type begunDevice struct {
 	Name     string         `json:"name"`
 	Identity sysfs.Identity `json:"identity,omitempty"`
 	Bytes    int64          `json:"bytes"`
+	Sequence string         `json:"diskseq,omitempty"` // of one without an identity: tells it from another that had its name in the same boot
 }
 
 func begunDevices(devices []sysfs.Device) (all []begunDevice) {
 	for _, d := range devices {
-		all = append(all, begunDevice{d.Name, d.Identity, d.Bytes})
+		b := begunDevice{Name: d.Name, Identity: d.Identity, Bytes: d.Bytes}
+		if d.Identity == "" {
+			b.Sequence = d.Sequence()
+		}
+		all = append(all, b)
 	}
 	return all
 }

@@ -121,6 +121,8 @@ func differs(was, now begunTarget, sameBoot bool) (refusals []sysfs.Refusal) {
 		refuse(now.Device.Name, "%s has %d bytes now, and had %d", now.Device.Name, now.Device.Bytes, was.Device.Bytes)
 	case unknown(*was.Device) && !byMembers:
 		refuse(now.Device.Name, "%s has no WWID and no serial number: after a reboot it cannot be told whether it is the one that was measured", now.Device.Name)
+	case sameBoot && was.Device.replaced(*now.Device) && !byMembers:
+		refuse(now.Device.Name, replacedText, now.Device.Name)
 	}
 	for _, list := range []struct {
 		what     string
@@ -138,9 +140,20 @@ func differs(was, now begunTarget, sameBoot bool) (refusals []sysfs.Refusal) {
 			if unknown(d) && len(refusals) == 0 {
 				refuse(d.Name, "%s has no WWID and no serial number: after a reboot it cannot be told whether it is the one that was measured", d.Name)
 			}
+			other := slices.ContainsFunc(list.now, func(n begunDevice) bool { return n.argument() == d.argument() && d.replaced(n) })
+			if sameBoot && other && len(refusals) == 0 {
+				refuse(d.Name, replacedText, d.Name)
+			}
 		}
 	}
 	return refusals
+}
+
+const replacedText = "%s was taken away and put back since, and has no WWID and no serial number: it cannot be told whether it is the one that was measured"
+
+// replaced says that a name means another medium than it did in the same boot, by a number that the kernel gives to each. An older one gives none.
+func (d begunDevice) replaced(now begunDevice) bool {
+	return d.Identity == "" && d.Sequence != "" && now.Sequence != "" && d.Sequence != now.Sequence
 }
 
 // keysOf are devices by what they are; those that are nothing but a name, by that and their size.

@@ -148,12 +148,17 @@ func TestResumeOfADriveWithoutAnIdentity(t *testing.T) {
 		{"the same boot", "{", "{", ""},
 		{"another boot", `"boot_id": "`, `"boot_id": "1`, "cannot be told whether it is the one"},
 		{"another size", `"bytes": `, `"bytes": 9`, "bytes now, and had"},
+		{"another medium", `"diskseq": "7"`, `"diskseq": "6"`, "was taken away and put back since"},
+		{"an older kernel", `"diskseq": "7"`, `"diskseq": ""`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, "{queue_depth: [1, 2]}", systest.Disk{Name: "sda", QueueDepth: 32, WWID: "none", Serial: "0"})
 			require.Empty(t, b.machine.Device("sda").Identity)
+			b.machine.Set("/sys/block/sda/diskseq", "7\n")
 			b.interrupted(2)
-			b.edit("environment.json", c.from, c.to)
+			for range 2 { // as a device, and as a member
+				b.edit("environment.json", c.from, c.to)
+			}
 			o, err := b.again(nil)
 			if c.saying == "" {
 				require.NoError(t, err)

@@ -82,6 +82,16 @@ func (d Device) Host() Host { return d.host }
 // Number is "major:minor", as the kernel's dev attribute and mountinfo show it.
 func (d Device) Number() string { return fmt.Sprintf("%d:%d", d.Major, d.Minor) }
 
+// Sequence tells what the device's name means from what else it has meant since the boot (Documentation/ABI/stable/sysfs-block, diskseq: Linux 5.15). "" of an
+// older kernel.
+func (d Device) Sequence() string {
+	whole, err := d.Whole()
+	if err != nil {
+		return ""
+	}
+	return d.host.text(whole.dir + "/diskseq")
+}
+
 // Layer is one block device between a target and its members.
 type Layer struct {
 	Device Device
