@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,6 +111,7 @@ func (s *Sweep) begunNow() []begunTarget {
 	now := begunTargets(s.plan.Targets)
 	for i, was := range s.before.targets() {
 		if was.Level != nil && absentAt(s.before.absent, *was.Level) != nil {
+			was.BootID = s.before.bootOf(was)
 			now = slices.Insert(now, min(i, len(now)), was)
 		}
 	}
@@ -138,8 +140,13 @@ func (b *begun) targets() []begunTarget {
 	return b.starts[len(b.starts)-1].Targets
 }
 
+// bootOf is the boot in which a target of the last start was there: a name says something in that one alone.
+func (b *begun) bootOf(t begunTarget) string {
+	return cmp.Or(t.BootID, b.starts[len(b.starts)-1].BootID)
+}
+
 // another says how a target of the sweep is not what it was: a drive of it is not there, or it lies on others.
-func (s *Sweep) another(i int, sameBoot bool) ([]sysfs.Refusal, error) {
+func (s *Sweep) another(i int, boot string) ([]sysfs.Refusal, error) {
 	targets := s.before.targets()
 	if refusals := s.missing(targets[i]); len(refusals) > 0 {
 		return refusals, nil
@@ -160,5 +167,5 @@ func (s *Sweep) another(i int, sameBoot bool) ([]sysfs.Refusal, error) {
 	case len(now) != len(targets):
 		return []sysfs.Refusal{{Reason: fmt.Sprintf("the sweep has %d targets, and had %d", len(now), len(targets))}}, nil
 	}
-	return differs(targets[i], begunTargets(now[i : i+1])[0], sameBoot), nil
+	return differs(targets[i], begunTargets(now[i : i+1])[0], boot == s.before.bootOf(targets[i])), nil
 }

@@ -190,3 +190,26 @@ func TestResumeWithoutTheSmallestTarget(t *testing.T) {
 	o, _ := b.resumed(nil)
 	assert.Equal(t, results.Audit{Planned: 2, OK: 1, Remaining: 1}, o.Audit)
 }
+
+// A drive without an identity that was done without after a reboot is no better known in the next start of the same boot: its name is another's, perhaps, and
+// was allowed to be overwritten.
+func TestResumeWithoutADriveOfAnotherBoot(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 2]}", disk("sda", "naa.one"), systest.Disk{Name: "sdb", QueueDepth: 32, WWID: "none", Serial: "0"})
+	b.over("{devices: [sda, sdb]}")
+	d := b.machine.Device("sdb")
+	b.writing("wwid:naa.one", b.host.EraseArgument(d))
+	b.interrupted(2)
+	b.edit("environment.json", `"boot_id": "`, `"boot_id": "1`)
+	o, _ := b.resumed(nil)
+	require.Equal(t, results.Audit{Planned: 4, OK: 2, Remaining: 2}, o.Audit)
+	before, err := os.ReadFile(b.machine.Root() + "/dev/sdb")
+	require.NoError(t, err)
+	for range 2 {
+		_, err = b.again(nil)
+		require.ErrorContains(t, err, "after a reboot it cannot be told whether it is the one")
+		assert.Equal(t, ExitNotHere, ExitCode(err))
+	}
+	after, err := os.ReadFile(b.machine.Root() + "/dev/sdb")
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+}

@@ -45,6 +45,7 @@ type begunTarget struct {
 	Device    *begunDevice  `json:"device,omitempty"`    // that is driven, or holds the directory; none of what is built
 	Parts     []begunDevice `json:"parts,omitempty"`     // of what is built, in their order
 	Members   []begunDevice `json:"members"`
+	BootID    string        `json:"boot_id,omitempty"` // in which it was there last, of one that this start does without
 }
 
 type begunDevice struct {

@@ -19,11 +19,10 @@ func (s *Sweep) sameDrives() error {
 	}
 	s.profile.Target = byIdentity(s.profile.Target, was)
 	boot, _ := s.host.BootID()
-	sameBoot := boot == s.before.starts[len(s.before.starts)-1].BootID
 	var refusals []sysfs.Refusal
 	away := map[int][]sysfs.Refusal{}
 	for i := range was {
-		found, err := s.another(i, sameBoot)
+		found, err := s.another(i, boot)
 		if err != nil {
 			return err
 		}
