@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,8 +164,9 @@ func isZombie(pid int) bool {
 }
 
 // What a command leaves in the background is left alone: it may be what watches the run. Its output is still heard, and nobody waits for it.
+// It ends by itself when this test fails half-way: then its folder goes, at the latest after a minute.
 func TestHookInTheBackground(t *testing.T) {
-	b, told := hooked(t, "{queue_depth: [1]}", `before_run: '{ while [ ! -e $TOLD.stop ]; do sleep 0.05; done; echo heard to the end; } & echo $! >>$TOLD', after_run: 'touch $TOLD.stop; kill -0 $(cat $TOLD) && echo it was there >>$TOLD; sleep 1'`)
+	b, told := hooked(t, "{queue_depth: [1]}", `before_run: '{ i=0; while [ ! -e $TOLD.stop ] && [ -d ${TOLD%/*} ] && [ $i -lt 1200 ]; do sleep 0.05; i=$((i+1)); done; echo heard to the end; } & echo $! >>$TOLD', after_run: 'touch $TOLD.stop; kill -0 $(cat $TOLD) && echo it was there >>$TOLD; sleep 1'`)
 	o, _ := b.run()
 	assert.Equal(t, ExitOK, o.ExitCode())
 	assert.Equal(t, "it was there", told()[1])
@@ -209,8 +209,8 @@ func TestKeeperDiesDuringAHook(t *testing.T) {
 	l := &lines{b: b}
 	b.observe = once(func(e Event) bool { return e.Kind == PhaseBegan && e.Phase == beforeRun }, func() {
 		go func() {
-			for told() == nil {
-				runtime.Gosched()
+			for lines := told(); len(lines) == 0 || lines[0] == ""; lines = told() { // the shell makes the file, and then writes to it
+				time.Sleep(time.Millisecond)
 			}
 			l.all[0].Close()
 		}()

@@ -154,8 +154,8 @@ func (s *Sweep) reviveKeeper() ([]keeper.Restored, error) {
 		s.orphaned = fmt.Errorf("go on with another keeper after one died: %w", err)
 		return put, recovered
 	}
-	if s.worker != nil && fresh.Worker(ctx, s.worker.PID()) != nil {
-		s.dropWorker() // whatever killed the keeper took it, too
+	if s.worker != nil { // one that lost us, and not its life, is about to kill our worker: the next run must not have that one
+		s.dropWorker()
 	}
 	return put, recovered
 }
