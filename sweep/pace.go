@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"fmt"
-	"iter"
 	"os"
 	"time"
 
@@ -39,12 +38,10 @@ func (s *Sweep) startPace() error {
 	if s.file == nil {
 		return nil
 	}
-	f, err := os.Open(s.file.Path())
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return s.lookBack(results.Read(f))
+	return s.eachBefore(s.pace.estimate.walk, func(r Run, rows []results.Row) {
+		s.remember(r, rows)
+		s.pace.estimate.learn(r, s.about(rows))
+	})
 }
 
 // remember is told of each run whose rows are in results.csv, in their order.
@@ -56,10 +53,15 @@ func (s *Sweep) remember(r Run, rows []results.Row) {
 	p.begun = max(p.begun, r.Replicate)
 }
 
-// lookBack remembers the runs of earlier starts. How long one took is in no column; what its rows say comes near.
-func (s *Sweep) lookBack(rows iter.Seq2[results.Row, error]) error {
+// eachBefore goes through the runs of earlier starts, in the order of their rows. How long one took is in no column; what its rows say comes near.
+func (s *Sweep) eachBefore(w *walk, remember func(Run, []results.Row)) error {
+	f, err := os.Open(s.file.Path())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	var run []results.Row
-	for row, err := range rows {
+	for row, err := range results.Read(f) {
 		if err != nil {
 			return err
 		}
@@ -70,14 +72,37 @@ func (s *Sweep) lookBack(rows iter.Seq2[results.Row, error]) error {
 		if err != nil {
 			return err
 		}
-		if number, ok := s.pace.estimate.walk.number(r.Cell); ok {
+		if number, ok := w.number(r.Cell); ok {
 			r.number = int32(number)
-			s.remember(r, run)
-			s.pace.estimate.learn(r, s.about(run))
+			remember(r, run)
 		}
 		run = run[:0]
 	}
 	return nil
+}
+
+// reachedBefore says that an earlier start has ended because its precision was reached: its last replicate is whole, and the rows say what they said then.
+func (s *Sweep) reachedBefore(cells int) (bool, error) {
+	done := s.audit.Done()
+	replicates := done / max(cells, 1)
+	if replicates < s.profile.RepeatsMin || replicates*cells != done {
+		return false, nil
+	}
+	matrix := s.profile.Matrix
+	w := matrix.walk()
+	p, last := newPrecision(w.size()), 0
+	if err := s.eachBefore(w, func(r Run, rows []results.Row) {
+		p.add(int(r.number), rows)
+		last = max(last, r.Replicate)
+	}); err != nil || last != replicates {
+		return false, err
+	}
+	found := p.worst(func(int) bool { return false })
+	if !found.enough(s.profile.Precision) {
+		return false, nil
+	}
+	s.tell("%s", s.reachedText(replicates, found))
+	return true, nil
 }
 
 // about is how long a run took, by its rows.
@@ -168,8 +193,12 @@ func (s *Sweep) reached(replicates int) bool {
 	}
 	p.satisfied = true
 	s.audit.Planned = replicates * s.plan.cells
-	s.note("precision %s reached: after %s every mean is known to %s or better", percentOf(profile.Precision), plural(replicates, "replicate"), p.found)
+	s.note("%s", s.reachedText(replicates, p.found))
 	return true
+}
+
+func (s *Sweep) reachedText(replicates int, found certainty) string {
+	return fmt.Sprintf("precision %s reached: after %s every mean is known to %s or better", percentOf(s.profile.Precision), plural(replicates, "replicate"), found)
 }
 
 // lastWord says, when all replicates were done, how well the means are known that were to be known better.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"qdsweep/sweep/results"
 	"qdsweep/sysfs/systest"
 )
 
@@ -124,9 +126,100 @@ func TestResumeEndsByThePrecision(t *testing.T) {
 	b.exactlyOnce(rows, o.Audit.Planned)
 	assert.Contains(t, strings.Join(*said, "\n"), "precision 50% reached: after ")
 
-	again, more := b.resumed(nil) // and there it stays
+	b.moved() // and there it stays, without any drive
+	*said = nil
+	again, more := b.resumed(nil)
 	assert.Equal(t, [2]int{ExitOK, o.Audit.Planned}, [2]int{again.ExitCode(), again.Audit.Planned})
 	assert.Len(t, more, len(rows))
+	require.Len(t, *said, 2)
+	assert.Contains(t, (*said)[0], "precision 50% reached: after ")
+	assert.Contains(t, (*said)[1], "nothing is left to do: each of the ")
+	assert.Equal(t, o.Audit.Planned, b.status().Planned)
+}
+
+// What was not reached is left to do, though each replicate so far is whole: then the drive is needed.
+func TestResumeBeforeThePrecision(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 31]}", systest.Disk{Name: "sda"})
+	b.repeats("{min: 2, max: 99, precision: 0.1%}")
+	b.interrupted(9)
+	b.moved()
+	_, err := b.again(nil)
+	require.Error(t, err)
+	assert.Equal(t, ExitNotHere, ExitCode(err))
+}
+
+// attempted is which attempt each run's last rows are, and their status.
+func attempted(rows []results.Row) (attempts map[string]int, status map[string]string) {
+	attempts, status = map[string]int{}, map[string]string{}
+	for _, r := range rows {
+		attempts[r.Run], status[r.Run] = r.Attempt, r.Status
+	}
+	return attempts, status
+}
+
+// A run that failed is repeated in a sweep that its precision has ended; its figure counts with the others, and the rule ends the sweep again.
+func TestRetryAndPrecision(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 31]}", systest.Disk{Name: "sda"})
+	b.repeats("{min: 2, max: 99, precision: 50%}")
+	failing := true
+	b.machine.Intercept(func(path, value string) error {
+		if failing && strings.HasSuffix(path, "queue_depth") && value == "31" {
+			failing = false
+			return unix.EIO
+		}
+		return nil
+	})
+	o, _ := b.run()
+	require.Equal(t, [2]int{1, 0}, [2]int{o.Audit.Failed, o.Audit.Remaining}, "%v", o.Audit)
+	require.Less(t, o.Audit.Planned, 198)
+
+	b.host = systest.New(t).Host() // unasked nothing is left to do
+	o, _ = b.resumed(nil)
+	assert.Equal(t, ExitIncomplete, o.ExitCode())
+	b.host = b.machine.Host()
+
+	o, rows := b.resumed(func(o *Options) { o.RetryFailed = true })
+	assert.Equal(t, ExitOK, o.ExitCode(), "%+v", o)
+	assert.Equal(t, o.Audit.Planned, o.Audit.OK)
+	attempts, _ := attempted(rows)
+	assert.Len(t, attempts, o.Audit.Planned)
+	for run, n := range attempts {
+		assert.Equal(t, map[bool]int{true: 2, false: 1}[run == "queue_depth=31#1"], n, run)
+	}
+}
+
+// A deadline that comes while failed runs are repeated leaves the others as they are: it is said, and the next start repeats them.
+func TestRetryAndDeadline(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 2, 4]}", systest.Disk{Name: "sda", QueueDepth: 32})
+	b.repeats("3\ndeadline: 4s")
+	b.profile = strings.Replace(b.profile, "runtime: 150ms", "runtime: 1s", 1)
+	b.failures = 100
+	failing := true
+	b.machine.Intercept(func(path, _ string) error {
+		if failing && strings.HasSuffix(path, "queue_depth") {
+			return unix.EIO
+		}
+		return nil
+	})
+	o, _ := b.run()
+	require.Equal(t, 9, o.Audit.Failed+o.Audit.Remaining)
+	require.GreaterOrEqual(t, o.Audit.Failed, 3) // on a very slow machine not all of them
+	failing = false
+	repeated, starts := 0, 0
+	for ; o.ExitCode() != ExitOK && starts < 9; starts++ {
+		assert.Equal(t, ExitIncomplete, o.ExitCode())
+		var rows []results.Row
+		o, rows = b.resumed(func(o *Options) { o.RetryFailed = true })
+		if o.Audit.Failed+o.Audit.Remaining > 0 {
+			assert.Contains(t, o.Stopped, "deadline 4s: ")
+		}
+		assert.Greater(t, o.Audit.OK, repeated, "each start gets on: %s", o.Audit)
+		repeated = o.Audit.OK
+		_, status := attempted(rows)
+		assert.Len(t, status, 9-o.Audit.Remaining)
+	}
+	assert.Equal(t, results.Audit{Planned: 9, OK: 9}, o.Audit)
+	assert.Greater(t, starts, 1, "4 s are not enough for 9 runs of 1 s")
 }
 
 // A deadline counts from each start: a sweep that it ended is gone on with, replicate for replicate.

@@ -29,7 +29,11 @@ func Resume(ctx context.Context, dir string, h sysfs.Host, opt Options) (Outcome
 	if err == nil {
 		err = s.reopen()
 	}
-	if err == nil && s.nothingLeft() {
+	left := true
+	if err == nil {
+		left, err = s.runsLeft()
+	}
+	if err == nil && !left {
 		if err = s.allIsBack(); err == nil {
 			return s.complete()
 		}
@@ -105,11 +109,24 @@ func (s *Sweep) recall(rows []results.Row) error {
 	return s.count(r, rows)
 }
 
-// nothingLeft says that every run has rows, and that none of them is to be repeated: no drive need be there for that.
-func (s *Sweep) nothingLeft() bool {
-	planned := s.before.starts[0].Planned
-	again := s.opt.RetryFailed && s.audit.Failed+s.audit.Suspect > 0
-	return planned > 0 && s.audit.Done() == planned && !again
+// runsLeft says that a run has no rows yet, or is to be repeated: else no drive need be there. A sweep whose precision is reached has none left.
+func (s *Sweep) runsLeft() (bool, error) {
+	s.audit.Planned = s.before.starts[0].Planned
+	done := s.audit.Done()
+	switch {
+	case s.audit.Planned == 0, s.opt.RetryFailed && s.audit.Failed+s.audit.Suspect > 0:
+		return true, nil
+	case done == s.audit.Planned:
+		return false, nil
+	case !s.profile.Adaptive():
+		return true, nil
+	}
+	cells := s.audit.Planned / s.profile.Repeats
+	reached, err := s.reachedBefore(cells)
+	if reached {
+		s.audit.Planned = done
+	}
+	return !reached, err
 }
 
 // allIsBack refuses to call a sweep complete whose settings, arrays or folders are still in the journal. Whoever would go on with one is told by the keeper.
@@ -139,7 +156,6 @@ func (s *Sweep) allIsBack() error {
 
 // complete is the outcome of a sweep that has nothing left to do.
 func (s *Sweep) complete() (Outcome, error) {
-	s.audit.Planned = s.before.starts[0].Planned
 	s.hostname, _ = os.Hostname()
 	s.status = startStatus(s) // a crash after the last run left one that says it is at work
 	for _, n := range s.before.notes {
