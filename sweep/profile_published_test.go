@@ -72,7 +72,9 @@ func TestPublishedProfilesPlan(t *testing.T) {
 		require.NoError(t, err)
 		user, isPublished := all[name]
 		if p := read(t, string(text)); !isPublished {
-			assert.Nil(t, p.Small, "%s is not tested as a published experiment", name)
+			if p.Small != nil {
+				tryPlans(t, name, string(text))
+			}
 			continue
 		}
 		page := "docs/experiments/" + name + ".md"
@@ -115,5 +117,31 @@ func TestPublishedProfilesPlan(t *testing.T) {
 				t.Logf("%d runs, %v; %s", plan.Count(), whole.Round(time.Second), strings.Join(plan.Warnings, "; "))
 			})
 		}
+	}
+}
+
+// The small scale of a profile that is no published experiment takes a minute at most, on one drive, and reads only.
+func tryPlans(t *testing.T, name, text string) {
+	t.Run(name+"-small", func(t *testing.T) {
+		m := systest.New(t, systest.Disk{Name: "sda", Bytes: 400e9, WriteCache: true})
+		p := read(t, text)
+		require.NoError(t, p.Override(Overrides{Scale: SmallScale, Device: "sda"}))
+		plan, err := NewPlan(t.Context(), p, m.Host(), PlanOptions{})
+		require.NoError(t, err)
+		require.NoError(t, plan.Judge(t.Context(), m.Host(), PlanOptions{}))
+		assert.Empty(t, plan.Refused)
+		assert.False(t, plan.Writes())
+		whole, _ := plan.Estimate()
+		assert.LessOrEqual(t, whole, time.Minute)
+		assert.GreaterOrEqual(t, plan.Count(), 2)
+	})
+}
+
+// A night is tried with a profile that has a small scale: docs/overnight.md begins with it.
+func TestProfilesOfTheDrivesSettingsHaveASmallScale(t *testing.T) {
+	for _, name := range []string{"depth-ladder", "ncq-on-off"} {
+		text, err := profiles.Open(name)
+		require.NoError(t, err)
+		assert.NotNil(t, read(t, string(text)).Small, name)
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
+	"qdsweep/sweep"
 	"qdsweep/sweep/results"
 	"qdsweep/sysfs/systest"
 )
@@ -27,6 +29,7 @@ func TestMain(m *testing.M) {
 // disk sda, one with a mounted file system sdb, a SAS disk sdc, and an NVMe drive; $ARRAYS has four free disks sda to sdd, and two arrays
 // on partitions of sde to sdh, the second one mounted on /mnt/r10. $PUBLISHED is the output folder of a sweep with a bonnie and a dd, two
 // runs of one cell. $COMPARED has several, of comparedFolders.
+// $ENDED is that of a sweep of two runs that are both done, as resume looks at it.
 func TestCommandLine(t *testing.T) {
 	machine := systest.New(t,
 		systest.Disk{Name: "sda", Model: "ST1000NM0033-9ZM", Serial: "Z1W0AAAA", WWID: "naa.5000c50000000001"},
@@ -36,7 +39,7 @@ func TestCommandLine(t *testing.T) {
 	)
 	machine.Mount("sdb", "/srv", "ext4")
 	arrays := arrayMachine(t)
-	published := publishedFolder(t)
+	published, ended := publishedFolder(t), endedFolder(t)
 	compared := comparedFolders(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -45,6 +48,7 @@ func TestCommandLine(t *testing.T) {
 			e.Setenv("ARRAYS", arrays.Root())
 			e.Setenv("PUBLISHED", published)
 			e.Setenv("COMPARED", compared)
+			e.Setenv("ENDED", ended)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keys": keys},
@@ -94,6 +98,28 @@ func publishedFolder(t *testing.T) string {
 		create.Parameters = write.Parameters
 		dd.Row, dd.Workload, dd.Phase, dd.MBPerS, dd.Parameters = 3, "dd", "write", num(11.21), "type=dd;mode=write;processes=1;size=1500m;sync=fsync;direct=false"
 		require.NoError(t, f.Append([]results.Row{write, create, dd}))
+	}
+	return dir
+}
+
+// endedFolder is an output folder that has what resume looks at first.
+func endedFolder(t *testing.T) string {
+	dir := filepath.Join(t.TempDir(), "ended")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	p, err := sweep.ReadProfile("night.yaml", strings.NewReader("version: 1\nname: night\ntarget: {device: sda}\nseed: 1\nmatrix: {queue_depth: [1, 31]}\nrepeats: 1\n"+
+		"workloads: [{name: r, type: io, mode: randread}]\n"))
+	require.NoError(t, err)
+	text := p.YAML()
+	environment := fmt.Sprintf(`[{"sweep": "s1", "planned": 2, "profile_sha256": "%x"}]`, sha256.Sum256(text))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "profile.yaml"), text, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "environment.json"), []byte(environment), 0o644))
+	f, err := results.Open(dir, "s1")
+	require.NoError(t, err)
+	defer f.Close()
+	for _, depth := range []string{"1", "31"} {
+		cell := "queue_depth=" + depth
+		require.NoError(t, f.Append([]results.Row{{Schema: results.Schema, Sweep: "s1", Run: cell + "#1", Cell: cell, Replicate: 1, Attempt: 1, Row: 1, Rows: 1, Target: "sda",
+			QueueDepth: depth, Workload: "r", Phase: "randread", Status: results.OK, Restored: true, IOPS: results.NumOf(100)}}))
 	}
 	return dir
 }
