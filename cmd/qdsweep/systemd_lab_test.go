@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -118,7 +119,7 @@ func (m *manager) main(unit string) int {
 func TestLabSataSystemd(t *testing.T) {
 	m := newManager(t)
 	disk := m.sata(1)
-	const unit, runs = "qdsweep@ncq", 20
+	const unit, runs = "qdsweep@ncq", 30
 	before := m.settings(disk)
 	profile := fmt.Sprintf("version: 1\nname: ncq\ntarget: {device: /dev/%s}\nmatrix: {queue_depth: [1, 4]}\nrepeats: %d\nsettle: 0s\n"+
 		"hooks: {before_run: '[ -z \"$NOTIFY_SOCKET$WATCHDOG_USEC\" ]'}\nworkloads: [{name: r, type: io, mode: randread, engine: psync, runtime: 200ms}]\n", disk, runs/2)
@@ -133,7 +134,7 @@ func TestLabSataSystemd(t *testing.T) {
 
 	require.Zero(t, m.systemctl("start", unit), "started once the sweep has begun")
 	m.eventually(30*time.Second*timeScale, "systemd shows how far it is", func() bool {
-		return strings.Contains(m.show(unit, "StatusText"), fmt.Sprintf("run 2 of %d, queue_depth=", runs))
+		return regexp.MustCompile(fmt.Sprintf(`run \d+ of %d, queue_depth=`, runs)).MatchString(m.show(unit, "StatusText"))
 	})
 
 	m.eventually(30*time.Second*timeScale, "a setting is made", changed)
