@@ -77,7 +77,7 @@ func TestLabSataOutputDiskFull(t *testing.T) {
 	before := l.settings(disk)
 	l.shell("mkdir -p /tmp/full && mount -t tmpfs -o size=256k none /tmp/full")
 	defer l.shell("umount /tmp/full")
-	profile := l.write("p.yaml", strings.Replace(endless("{queue_depth: [1, 4]}"), "runtime: 300ms", "runtime: 20ms", 1))
+	profile := l.write("p.yaml", strings.Replace(endless("{queue_depth: [1, 4]}"), "runtime: 300ms", "runtime: 100ms", 1))
 	c := l.command("run", profile, "--device", "/dev/"+disk, "--out", "/tmp/full/out", "--allow", "volatile-state")
 	var text, errs strings.Builder
 	c.Stdout, c.Stderr = &text, &errs
@@ -94,7 +94,7 @@ func TestLabSataOutputDiskFull(t *testing.T) {
 	require.Len(t, rescued, 1)
 	assert.Contains(t, errs.String(), rescued[0])
 	for _, r := range l.rows("/tmp/full/out") {
-		assert.Equal(t, "ok", r.Status)
+		assert.Equal(t, "ok", r.Status, "%s %s: %s", r.Run, r.Seconds, r.Reason)
 	}
 	assert.Equal(t, before, l.settings(disk))
 	assert.True(t, l.journalEmpty())
