@@ -19,7 +19,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 LINT_VERSION := v2.15.0
 LINT         := .cache/golangci-lint-$(LINT_VERSION)/golangci-lint
 
-LAB_TIMEOUT ?= 20m# of one guest
+LAB_TIMEOUT ?= 30m# of one guest
 FUZZ_TIME   ?= 1m#  of one target
 BENCH       ?= .#   a regular expression of benchmarks
 
