@@ -5,8 +5,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -73,6 +77,56 @@ workloads: [{name: r, type: io, engine: psync, runtime: 2s, %s}]
 			assert.Equal(t, []string{"ok", "/dev/" + other}, []string{r.Status, r.Target}, r.Reason)
 		}
 		assert.Contains(t, u.text(), "4 planned = 2 ok + 1 failed + 0 suspect + 0 skipped + 1 remaining")
+	}
+}
+
+// TestLabSataOutputDiskHangs: the disk of the output folder stops to answer, with ext4 on it. The measured drive has its settings, and somebody who ends the
+// sweep gets it: what was measured is saved in the state folder, and the audit is said. The process itself is gone when the disk lets its threads go, and
+// resume does the rest, each run once, whether the disk had taken the rows in the end or not.
+func TestLabSataOutputDiskHangs(t *testing.T) {
+	l := newLab(t)
+	disk, output := l.sata(2), l.sata(1)
+	before := l.settings(disk)
+	l.shell("dmsetup create output --uuid QDLAB-OUTPUT --table \"0 $(cat /sys/block/%s/size) linear /dev/%s 0\" && dmsetup mknodes", output, output)
+	t.Cleanup(func() { l.shell("dmsetup remove --retry output") })
+	dir := l.path("disk")
+	l.ext4("mapper/output", dir)
+	resume := func() { l.shell("dmsetup resume output") }
+	profile := strings.Replace(endless("{queue_depth: [1, 4]}"), "repeats: 1000", "repeats: 5", 1)
+	u := l.begin("u", dir+"/out", "run", l.write("p.yaml", profile), "--device", "/dev/"+disk, "--out", dir+"/out")
+	t.Cleanup(resume)
+	u.until("a few rows", func() bool {
+		text, _ := os.ReadFile(u.out + "/results.csv")
+		return strings.Count(string(text), "\n") > 3
+	})
+	l.shell("dmsetup suspend --noflush --nolockfs output")
+	var since time.Time
+	u.until("it waits for the disk", func() bool { // between two runs, for longer than one takes
+		if l.get(disk, "device/queue_depth") != strings.TrimSpace(before["device/queue_depth"]) {
+			since = time.Now()
+		}
+		return !since.IsZero() && time.Since(since) > 3*time.Second
+	})
+	require.NoError(t, syscall.Kill(u.pid, syscall.SIGTERM))
+	l.eventually(60*time.Second*timeScale, "the audit", func() bool { return strings.Contains(u.text(), "10 planned = ") })
+	assert.Contains(t, u.text(), "the disk of "+u.out+" does not answer; when it does again: qdsweep report")
+	assert.Equal(t, before, l.settings(disk), "while it hangs yet")
+	assert.True(t, l.journalEmpty())
+	rescued, err := filepath.Glob(l.state() + "/rescued/*.csv")
+	require.NoError(t, err)
+	assert.Len(t, rescued, 1)
+	resume()
+	u.end(143)
+	s := l.run("resume", u.out)
+	assert.Equal(t, 0, s.code)
+	assert.Contains(t, s.out, "10 planned = 10 ok + 0 failed + 0 suspect + 0 skipped + 0 remaining")
+	runs := map[string]int{}
+	for _, r := range l.rows(u.out) {
+		runs[r.Run]++
+	}
+	assert.Len(t, runs, 10)
+	for run, n := range runs {
+		assert.Equal(t, 1, n, run)
 	}
 }
 
