@@ -59,15 +59,7 @@ func TestRefusedResumeSaysWhatItDid(t *testing.T) {
 // Field case 30 in the very last run: nothing is remaining, and the sweep is not complete all the same.
 func TestLastRunIsSavedElsewhere(t *testing.T) {
 	b := newBench(t, "{queue_depth: [1, 2]}", systest.Disk{Name: "sda", QueueDepth: 32})
-	appends := 0
-	b.results = []results.Option{results.WithHook(func(op string) error {
-		if op == "write" {
-			if appends++; appends > 1 {
-				return unix.ENOSPC
-			}
-		}
-		return nil
-	})}
+	b.fullAfter(1)
 	o, _ := b.run()
 	assert.Equal(t, results.Audit{Planned: 2, OK: 2}, o.Audit)
 	assert.Equal(t, ExitIncomplete, o.ExitCode())

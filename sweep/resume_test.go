@@ -126,15 +126,7 @@ func TestResumeRepeatsATornRun(t *testing.T) {
 // Field case 30, its second half: what a full disk sent to the state folder comes back.
 func TestResumeMergesRescuedRows(t *testing.T) {
 	b := newBench(t, "{queue_depth: [1, 2, 3, 4]}", systest.Disk{Name: "sda", QueueDepth: 32})
-	appends := 0
-	b.results = []results.Option{results.WithHook(func(op string) error {
-		if op == "write" {
-			if appends++; appends > 2 {
-				return unix.ENOSPC
-			}
-		}
-		return nil
-	})}
+	b.fullAfter(2)
 	o, rows := b.run()
 	require.Equal(t, 1, o.Audit.Remaining)
 	require.Len(t, rows, 2)

@@ -308,18 +308,22 @@ func TestNothingDone(t *testing.T) {
 	assert.Contains(t, []int{ExitIncomplete}, o.ExitCode())
 }
 
-// Field case 30: the output disk is full. Nothing measured is lost, settings are back, the rest is remaining.
-func TestOutputDiskFull(t *testing.T) {
-	b := newBench(t, "{queue_depth: [1, 2, 3, 4]}", systest.Disk{Name: "sda", QueueDepth: 32})
-	appends := 0
+// fullAfter has the output disk full after so many writes of rows.
+func (b *bench) fullAfter(writes int) {
 	b.results = []results.Option{results.WithHook(func(op string) error {
 		if op == "write" {
-			if appends++; appends > 2 {
+			if writes--; writes < 0 {
 				return unix.ENOSPC
 			}
 		}
 		return nil
 	})}
+}
+
+// Field case 30: the output disk is full. Nothing measured is lost, settings are back, the rest is remaining.
+func TestOutputDiskFull(t *testing.T) {
+	b := newBench(t, "{queue_depth: [1, 2, 3, 4]}", systest.Disk{Name: "sda", QueueDepth: 32})
+	b.fullAfter(2)
 	before := b.machine.Settings("sda")
 	o, rows := b.run()
 	assert.Equal(t, ExitIncomplete, o.ExitCode())
